@@ -6,7 +6,7 @@ import csv
 import functools
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import all_matrix
@@ -34,6 +34,7 @@ class Measured:
     left_out: dict[str, str]  # label -> why
     check: bodies.Check
     jit: bool
+    failed: list[str] = field(default_factory=list)  # labels of servers that were to be measured
 
     def ratio(self, side: Side) -> Interval | None:
         return None if side is self.sides[0] else intervals.ratio_interval(side.rates(), self.sides[0].rates())

@@ -16,6 +16,7 @@ class Failure(Exception):
         super().__init__(what)
         self.hint = hint
         self.detail = detail
+        self.label = ""  # the server that failed, where it is one of several
 
     def __str__(self) -> str:
         text = f"{Path(sys.argv[0]).name}: {self.args[0]}"

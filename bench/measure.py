@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,27 +205,40 @@ def require_cookies(side: Side, scenario: Scenario) -> str:
     return cookies
 
 
+@contextlib.contextmanager
+def failing(side: Side) -> Iterator[None]:
+    """A failure in here is of this server."""
+    try:
+        yield
+    except Failure as failure:
+        failure.label = side.label
+        raise
+
+
 def rounds(scenario: Scenario, sides: Sequence[Side], plan: Plan, orders: Sequence[Sequence[int]],
            between: Callable[[], None], shared: Callable[[], processes.Groups]) -> bodies.Check:
     """All rounds of a scenario on started sides, each in its order."""
     addresses = [side.address(scenario) for side in sides]
     for side in sides:
-        await_ready(side, side.address(scenario)[2])
-        if scenario.is_visited:
-            side.cookies = require_cookies(side, scenario)
+        with failing(side):
+            await_ready(side, side.address(scenario)[2])
+            if scenario.is_visited:
+                side.cookies = require_cookies(side, scenario)
     check = bodies.require_alike(scenario, addresses, "before the load")
     for side in sides:
         side.running.verify()
     for side in sides:
         between()
-        turn(side, scenario, plan, plan.warmup, shared)
-        side.running.verify()
+        with failing(side):
+            turn(side, scenario, plan, plan.warmup, shared)
+            side.running.verify()
     for number, order in enumerate(orders, 1):
         bodies.require_alike(scenario, addresses, f"before round {number}")
         for index in order:
             between()
-            sides[index].slots.append(turn(sides[index], scenario, plan, plan.seconds, shared))
-            sides[index].running.verify()
+            with failing(sides[index]):
+                sides[index].slots.append(turn(sides[index], scenario, plan, plan.seconds, shared))
+                sides[index].running.verify()
         plan.say(f"  round {number}/{len(orders)}: {told(sides)}")
     bodies.require_alike(scenario, addresses, "after the load")
     for side in sides:

@@ -79,8 +79,13 @@ def start(name: str, argv: Sequence[str], log: Path, stop_signal: int = signal.S
     return started
 
 
-def stop_all() -> None:
-    while _started:
+def count() -> int:
+    return len(_started)
+
+
+def stop_all(but: int = 0) -> None:
+    """All, or those that were started after the first ones."""
+    while len(_started) > but:
         _started[-1].stop()
 
 

@@ -82,6 +82,7 @@ class Stage:
         self.database: applications.Database | None = None
         self.database_version = ""
         self.prepared: set[tuple[str, bool]] = set()
+        self.sides: list[measure.Side] = []
 
     def plan(self, scenario: Scenario) -> measure.Plan:
         load = dataclasses.replace(self.load, connections=self.args.connections or scenario.connections)
@@ -92,7 +93,13 @@ class Stage:
         place.chmod(0o755)
         site = peers.Site(name, root, env, place, entrant.port, self.args.workers, self.ini, self.args.server_cpus, boot, scenario)
         processes.free_port(site.port)
-        return measure.Side(entrant.label, entrant.module.start(site, entrant.options))
+        before = processes.count()
+        try:
+            return measure.Side(entrant.label, entrant.module.start(site, entrant.options))
+        except Failure as failure:
+            failure.label = entrant.label
+            processes.stop_all(but=before)
+            raise
 
     def compare_settings(self, ini: dict[str, str], jit: bool) -> dict[str, phpini.Settings]:
         """From here on PHP has these settings. Each peer that runs PHP tells them; a difference is a failure."""
@@ -150,12 +157,18 @@ class Stage:
 
     def start(self, scenario: Scenario, parts: Sequence[Part]) -> list[measure.Side]:
         """All servers of a scenario, each on the document root for what it boots."""
-        sides = []
+        self.sides = sides = []
         for part in parts:
             database, boot = self._prepare(part), part.boot
             root = self.builder.root(part.application, boot.script, boot.bridge) if boot else self.builder.root(part.application)
             sides.append(self._start(part.entrant, part.application, root, database.env() if database else {}, boot, scenario.name))
         return sides
+
+    def stop(self) -> None:
+        """All servers of the scenario that runs."""
+        for side in self.sides:
+            side.running.stop()
+        self.sides = []
 
     def empty(self, parts: Sequence[Part]) -> None:
         for name in {part.application for part in parts}:

@@ -146,6 +146,15 @@ class SmallFiles(InPlace):
         self.assertIn("hello", written["markdown"].read_text())
         self.assertEqual(json.loads(written["page"].read_text())["sections"][1]["chart"]["kind"], "bars")
 
+    def test_a_server_that_does_not_respond_is_left_out(self) -> None:
+        dead = self.file(SERVER.replace('"-q", "-S", "127.0.0.1:@port@", "@dir@/page.php"', '"-r", "exit(1);"'), "dead.toml")
+        table, page = self.place / "out.csv", self.place / "out.page"
+        done = command("--scenario", "hello", "--peers", f"{dead},{self.file(SERVER)}", "--rounds", "2", "--seconds", "1",
+                       "--csv", str(table), "--page", str(page))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual([row["peer"] for row in csv.DictReader(table.read_text().splitlines())], ["nginx_fpm", "mine"])
+        self.assertIn("Not measured: dead, dead: ", page.read_text())
+
     def test_unlike_pages_are_not_reported(self) -> None:
         table = self.place / "out.csv"
         done = command("--scenario", "hello", "--peers", self.file(SERVER.replace("Hello World!", "Hello World?")), "--csv", str(table))

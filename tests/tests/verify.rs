@@ -27,6 +27,8 @@ $page = function () use (&$container, &$queue, &$buffer) {
         case 'timezone': if ($is_anna) date_default_timezone_set('Asia/Tokyo'); echo date_default_timezone_get(); break;
         case 'buffer': ob_start(); echo "$mark;"; $buffer .= ob_get_clean(); echo $buffer; break;
         case 'missing': http_response_code(404); echo 'missing'; break;
+        case 'broken': http_response_code(500); echo 'broken'; break;
+        case 'busy': http_response_code(503); echo 'busy'; break;
         case 'form': echo 'hello ', $_POST['name'] ?? 'nobody'; break;
         case 'shapes': static $whose = null; $whose ??= $mark; echo implode('+', array_map(fn () => bin2hex(random_bytes(2)), range(1, random_int(1, 30)))), ' of ', $_GET['leak'] ?? 0 ? strlen($whose) . substr($whose, 0, 4) : 'nobody', ' and more'; break;
         case 'nothing': ob_end_clean(); echo bin2hex(random_bytes(random_int(4, 9))); break;
@@ -157,6 +159,16 @@ fn nothing_is_alike_that_ran_in_classic_mode_alone() {
     let output = server.output(&["verify", &url("/classic/x"), &url("/")]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("CLASSIC ") && text.contains("alike "), "{text}");
+    // Pages of an error say nothing about the page; one that is not found is a page.
+    for (what, status) in [("broken", "500"), ("busy", "503")] {
+        let page = format!("http://127.0.0.1:{}/?do={what}", server.port);
+        let output = server.output(&["verify", &page]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let is_told = text.contains(&format!("every response is {status}")) && text.contains("1 of errors alone");
+        assert!(output.status.code() == Some(2) && is_told && !text.contains("alike "), "{text}");
+    }
+    let output = server.output(&["verify", &format!("http://127.0.0.1:{}/?do=missing", server.port)]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     fs::write(server.directory().join("app/public/a.txt"), "static").unwrap();
     let output = server.output(&["verify", &url("/a.txt")]);
     let text = String::from_utf8_lossy(&output.stderr);

@@ -12,9 +12,6 @@ use std::net::TcpStream;
 const LOOKS: usize = 3;
 /// Redirects that are followed to report where they lead.
 const REDIRECTS: usize = 10;
-/// Bodies that only have to contain a text count as alike if their lengths differ by no more than this share.
-const LIKENESS: f64 = 0.05;
-
 /// One response and its body.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -170,9 +167,8 @@ pub fn alike(targets: &[Target], checked: &[Checked]) -> Result<(), String> {
             let (a, b) = (first.lengths[number], other.lengths[number]);
             let is_alike = match (&class.expected, &other.classes[number].expected) {
                 (Expected::Hash(_), Expected::Hash(_)) => first.hashes[number] == other.hashes[number],
-                (Expected::Contains(_), Expected::Contains(_)) => {
-                    (a as f64 - b as f64).abs() <= LIKENESS * a.max(b) as f64
-                }
+                // Who names the text takes every page that has it for the same.
+                (Expected::Contains(_), Expected::Contains(_)) => true,
                 (Expected::Any, Expected::Any) => true,
                 _ => a == b,
             };
@@ -186,4 +182,30 @@ pub fn alike(targets: &[Target], checked: &[Checked]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether two targets' pages of these lengths are taken for alike.
+    fn is_alike(expected: &Expected, lengths: [usize; 2]) -> Result<(), String> {
+        let urls = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
+        let targets = urls.map(|url| Target::parse(url).expect("a target")).to_vec();
+        let checked = targets.iter().zip(lengths).map(|(target, length)| {
+            let class = Request::default().class(target, true, expected.clone());
+            Checked { classes: vec![class], how: Vec::new(), lengths: vec![length], hashes: vec![length as u64] }
+        });
+        alike(&targets, &checked.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn pages_that_have_the_text_asked_for_are_alike() {
+        assert_eq!(is_alike(&Expected::Contains(b"shop".to_vec()), [1000, 90_000]), Ok(()));
+        assert_eq!(is_alike(&Expected::Hash(1), [7, 7]), Ok(()));
+        for expected in [Expected::Hash(1), Expected::Length(7)] {
+            let why = is_alike(&expected, [1000, 1001]).expect_err("unlike pages");
+            assert!(why.contains("--contains TEXT"), "{why}");
+        }
+    }
 }

@@ -68,6 +68,8 @@ pub struct Share {
     pub spec: String,
     /// All processor time.
     pub total: Mean,
+    /// Whether the number says something: what is not accounted for is not known where other programs were busy.
+    pub is_known: bool,
     /// In user mode.
     pub user: Mean,
     /// In the kernel.
@@ -282,26 +284,31 @@ fn attribute(plan: &Plan, name: &str, pairs: &[(Phase, Phase)]) -> Attributed {
             group: group.name.clone(),
             spec: group.spec.to_string(),
             total: per_request(&|phase| phase.groups[number].0.total),
+            is_known: true,
             user: per_request(&|phase| phase.groups[number].0.total - phase.groups[number].0.system),
             system: per_request(&|phase| phase.groups[number].0.system),
             ended: pairs.iter().map(|(loaded, idle)| loaded.groups[number].1 + idle.groups[number].1).sum(),
         })
         .collect();
     let nothing = Mean { value: 0.0, error: 0.0, half: 0.0 };
+    let (rest, sum) =
+        (per_request(&|phase| phase.rest), per_request(&|phase| phase.groups.iter().map(|(time, _)| time.total).sum()));
     shares.push(Share {
         group: "not accounted for".to_owned(),
         spec: String::new(),
-        total: per_request(&|phase| phase.rest),
+        is_known: is_known(&rest, &sum),
+        total: rest,
         user: nothing,
         system: nothing,
         ended: 0,
     });
-    Attributed {
-        page: name.to_owned(),
-        requests: pairs.iter().map(|(loaded, _)| loaded.requests).sum(),
-        shares,
-        sum: per_request(&|phase| phase.groups.iter().map(|(time, _)| time.total).sum()),
-    }
+    Attributed { page: name.to_owned(), requests: pairs.iter().map(|(loaded, _)| loaded.requests).sum(), shares, sum }
+}
+
+/// Whether the time of no group is known beside that of all groups. It is what the machine was busy less what is accounted for, so the work of
+/// other programs is in it: where that has varied by more than half of the groups' own time, or leaves less than nothing, it says nothing.
+fn is_known(rest: &Mean, sum: &Mean) -> bool {
+    rest.half <= sum.value / 2.0 && rest.value >= -rest.half.max(sum.value / 20.0)
 }
 
 fn shown(mean: &Mean) -> String {
@@ -333,7 +340,9 @@ impl Report {
             let of_group = |share: &Share| {
                 let part =
                     |what: &str, mean: &Mean| Part { series: format!("{} {what}", share.group), value: mean.value };
-                if share.spec.is_empty() {
+                if !share.is_known {
+                    Vec::new()
+                } else if share.spec.is_empty() {
                     vec![Part { series: share.group.clone(), value: share.total.value }]
                 } else {
                     vec![part("user", &share.user), part("system", &share.system)]
@@ -376,8 +385,11 @@ impl Attributed {
                 true => (String::new(), String::new()),
                 false => (shown(&share.user), shown(&share.system)),
             };
-            let error = format!("{:.4}", share.total.error);
-            vec![share.group.clone(), shown(&share.total), error, user, system, format!("{}{ended}", share.spec)]
+            let (total, error) = match share.is_known {
+                true => (shown(&share.total), format!("{:.4}", share.total.error)),
+                false => ("not known: other programs were busy".to_owned(), String::new()),
+            };
+            vec![share.group.clone(), total, error, user, system, format!("{}{ended}", share.spec)]
         };
         let mut rows: Vec<Vec<String>> = self.shares.iter().map(row).collect();
         let sum = vec![
@@ -391,5 +403,25 @@ impl Attributed {
         rows.insert(rows.len() - 1, sum);
         let columns = ["group", "ms per request", "standard error", "user", "system", "processes"];
         Table { columns: columns.map(str::to_owned).to_vec(), rows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_accounted_for_is_not_known_on_a_busy_machine() {
+        let mean = |value: f64, half: f64| Mean { value, error: half / 2.0, half };
+        let sum = mean(2.0, 0.1);
+        for (rest, expected) in [
+            (mean(0.05, 0.04), true),
+            (mean(-0.02, 0.05), true),
+            (mean(-6.0, 1.0), false),
+            (mean(-6.0, 20.0), false),
+            (mean(3.0, 9.0), false),
+        ] {
+            assert_eq!(is_known(&rest, &sum), expected, "{} ± {}", rest.value, rest.half);
+        }
     }
 }

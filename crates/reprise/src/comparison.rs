@@ -53,6 +53,8 @@ pub struct Findings {
     pub is_classic: bool,
     /// How many responses were compared.
     pub responses: usize,
+    /// The status, if all of them were errors of the server: then pages of errors were compared, not the page.
+    pub error: Option<u16>,
 }
 
 /// Asks for a page so many times as each visitor in each mode, and compares.
@@ -83,7 +85,9 @@ pub fn examine(page: &Page, rounds: usize, visitors: &mut [Visitor; 2]) -> Resul
     }
     found.leaks.sort();
     found.leaks.dedup();
-    Ok(Findings { found, is_php, is_classic, responses: visits.len() })
+    let is_error = visits.iter().all(|visit| visit.response.status >= 500);
+    let error = visits.first().map(|visit| visit.response.status).filter(|_| is_error);
+    Ok(Findings { found, is_php, is_classic, responses: visits.len(), error })
 }
 
 /// Requests a page as both visitors, in both modes. Each request of a visitor is between two requests of the other, and
@@ -107,8 +111,8 @@ fn ask(page: &Page, rounds: usize, visitors: &mut [Visitor; 2], visits: &mut Vec
 }
 
 impl Findings {
-    /// Whether there is neither a difference nor a leak.
+    /// Whether the page was compared, and there is neither a difference nor a leak.
     pub fn is_fine(&self) -> bool {
-        self.found.differences.is_empty() && self.found.leaks.is_empty()
+        self.error.is_none() && self.found.differences.is_empty() && self.found.leaks.is_empty()
     }
 }

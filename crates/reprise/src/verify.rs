@@ -47,7 +47,7 @@ verify reaches, runs meanwhile. What its PHP logs is printed too, such as deprec
 verify cannot see what pages do not show, pages that are not listed, and what depends on the order of requests of more
 than two visitors. Side effects happen: each page is requested several times, in both modes.
 
-Exit status: 0 all alike, 2 differences or leaks, 1 if no page has run in another mode than classic, 64 usage.";
+Exit status: 0 all alike, 2 differences, leaks, or a page whose every response is an error of the server, 1 if no page has run in another mode than classic, 64 usage.";
 
 /// What is missing without the control socket.
 const TOKEN: &str = "verify runs on the server's machine, as its user or as root: it needs a token of its control socket to choose the mode and to pass by the cache";
@@ -170,7 +170,9 @@ fn summarize(all: &[(&Page, Findings)], bad: usize, compared: &Compared) {
     let responses: usize = all.iter().map(|(_, findings)| findings.responses).sum();
     let masks = || all.iter().flat_map(|(_, findings)| &findings.found.masks);
     let (masked, unsure) = (masks().count(), masks().filter(|mask| !mask.is_sure).count());
-    println!("{} pages, {responses} responses, {bad} with differences or leaks", all.len());
+    let errors = all.iter().filter(|(_, findings)| findings.error.is_some()).count();
+    let of_errors = if errors > 0 { format!(", {errors} of errors alone") } else { String::new() };
+    println!("{} pages, {responses} responses, {} with differences or leaks{of_errors}", all.len(), bad - errors);
     println!("not compared: {}; {masked} places that vary in {}, {unsure} of them unsure", CLOSED_LIST, compared.base);
     println!("{BLIND}");
 }

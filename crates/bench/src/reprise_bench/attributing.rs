@@ -10,7 +10,7 @@ use bench::scenario::{self, Request, Target};
 use clap::Args;
 use control_protocol::which::Which;
 
-use crate::failure::{Code, Failure};
+use crate::failure::{AGAIN, Code, Failure};
 use crate::output::{Progress, write};
 use crate::worker_states;
 
@@ -98,7 +98,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         progress.show(step)
     });
     progress.end();
-    let report = report.map_err(|why| Failure::new(Code::NotMeasured, "psd", why).hint("there is no result"))?;
+    let report = report.map_err(|why| Failure::new(Code::NotMeasured, "psd", why).hint(AGAIN))?;
     let page = report.page();
     write(options.html.as_deref(), &page.html())?;
     if options.json {

@@ -10,7 +10,7 @@ use bench::page::Page;
 use bench::scenario::{self, Request, Target};
 use clap::Args;
 
-use crate::failure::{Code, Failure};
+use crate::failure::{AGAIN, Code, Failure};
 use crate::output::{Progress, write};
 
 /// What `--help` says at its end.
@@ -109,9 +109,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let progress = Progress::begin();
     let report = compare::run(&plan, &|step| progress.show(step));
     progress.end();
-    let report = report.map_err(|why| {
-        Failure::new(Code::NotMeasured, "bench", why).hint("there is no result; nothing was compared")
-    })?;
+    let report = report.map_err(|why| Failure::new(Code::NotMeasured, "bench", why).hint(AGAIN))?;
     let page = report.page();
     write(options.csv.as_deref(), &page.csv())?;
     write(options.html.as_deref(), &page.html())?;

@@ -24,6 +24,10 @@ impl From<Code> for ExitCode {
     }
 }
 
+/// What to do where nothing was measured.
+pub const AGAIN: &str =
+    "see that each page responds as it should (curl -i URL) and that its server goes on running, then measure again";
+
 /// What failed, why, and what to do about it.
 #[derive(Debug)]
 pub struct Failure {

@@ -51,7 +51,7 @@ pub fn json(page: &Page, findings: &Findings, compared: &Compared) -> serde_json
     let leaks: Vec<_> = found.leaks.iter().map(|leak| worded(leak)).collect();
     json!({
         "page": page.to_string(), "differences": differences, "leaks": leaks, "masked": masked,
-        "blind": found.is_blind, "classic": findings.is_classic,
+        "blind": found.is_blind, "classic": findings.is_classic, "error": findings.error,
     })
 }
 
@@ -62,6 +62,11 @@ pub fn print(page: &Page, findings: &Findings, compared: &Compared) {
     let width = base.len().max(compared.own.len());
     let found = &findings.found;
     match findings {
+        Findings { error: Some(status), .. } => {
+            println!(
+                "ERROR      {page}: every response is {status}, so pages of an error were compared with each other"
+            )
+        }
         Findings { is_classic: true, .. } => {
             println!("CLASSIC    {page}: the page ran in classic mode, so it was compared with itself")
         }
