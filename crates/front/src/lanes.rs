@@ -27,7 +27,7 @@ use crate::settings::{Application, Settings};
 use crate::stored::{Cached, Stored};
 use crate::target;
 
-/// Most scripts of a generation whose requests are counted until the supervisor is told.
+/// Most scripts of a generation of which the supervisor is told at once, and whose requests are counted until it is told again.
 const MAX_ENTRIES: usize = 64;
 /// Bytes of a key at most: the longest target and the longest origin.
 const MAX_KEY: usize = crate::target::MAX_TARGET + MAX_ORIGIN;
@@ -57,7 +57,9 @@ struct Generation {
     lanes: BTreeMap<u32, Arc<Lane>>,
     /// Every view that names the generation holds this.
     held: Arc<()>,
-    /// Keys whose scripts have asked for a lane of their own in classic mode since the supervisor was told.
+    /// Keys whose scripts have asked for a lane of their own in classic mode, and of which the supervisor was told at once.
+    told: HashSet<String>,
+    /// How often such keys were asked for since the supervisor was told last.
     entries: BTreeMap<String, Asked>,
     /// Paths whose pages differ from those of classic mode, in which they stay.
     classic: Arc<HashSet<Vec<u8>>>,
@@ -361,15 +363,18 @@ impl Lanes {
         })
     }
 
-    /// Notes that a script in classic mode asked for a snapshot for this request, or is a worker script.
+    /// Notes that a script in classic mode asked for a snapshot for this request, or is a worker script. The first time the supervisor
+    /// learns of it before the request ends: what a warm-up finds is booted before visitors come.
     pub fn count_entry(&self, generation: u32, key: Key<'_>, is_worker_mode: bool) {
         let key = key.to_string();
         let mut known = self.known();
-        let Some(entries) = known.generations.get_mut(&generation).map(|generation| &mut generation.entries) else {
-            return;
-        };
-        if entries.len() < MAX_ENTRIES || entries.contains_key(&key) {
-            let asked = entries.entry(key).or_insert(Asked { is_worker_mode, times: 0 });
+        let Some(one) = known.generations.get_mut(&generation) else { return };
+        if one.told.len() < MAX_ENTRIES && one.told.insert(key.clone()) {
+            drop(known);
+            return self.report_entry(generation, &key, &Asked { is_worker_mode, times: 1 });
+        }
+        if one.entries.len() < MAX_ENTRIES || one.entries.contains_key(&key) {
+            let asked = one.entries.entry(key).or_insert(Asked { is_worker_mode, times: 0 });
             asked.times = asked.times.saturating_add(1);
         }
     }
@@ -381,15 +386,16 @@ impl Lanes {
         let all: Vec<_> = known.generations.iter_mut().filter(|(_, one)| !one.entries.is_empty()).map(take).collect();
         drop(known);
         for (generation, entries) in all {
-            for (key, Asked { is_worker_mode, times }) in entries {
-                // If there is no descriptor left, there is no lane: classic mode serves on.
-                let file = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC);
-                let Ok(file) = file else { return };
-                if rustix::io::pwrite(&file, key.as_bytes(), 0) == Ok(key.len()) {
-                    let message = FromFront::Entry { generation, is_worker_mode, times };
-                    self.link.send_with(&message, &[file.as_fd()]);
-                }
-            }
+            entries.iter().for_each(|(key, asked)| self.report_entry(generation, key, asked));
+        }
+    }
+
+    fn report_entry(&self, generation: u32, key: &str, asked: &Asked) {
+        // If there is no descriptor left, there is no lane: classic mode serves on.
+        let Ok(file) = rustix::fs::memfd_create("reprise-entry", rustix::fs::MemfdFlags::CLOEXEC) else { return };
+        if rustix::io::pwrite(&file, key.as_bytes(), 0) == Ok(key.len()) {
+            let (is_worker_mode, times) = (asked.is_worker_mode, asked.times);
+            self.link.send_with(&FromFront::Entry { generation, is_worker_mode, times }, &[file.as_fd()]);
         }
     }
 }
