@@ -116,7 +116,7 @@ fn the_scripts_that_are_asked_for_most_get_the_lanes() {
     let often = [10, 21, 29];
     wait_until("the most asked for have lanes", 60, || {
         by_chance.iter().for_each(|number| assert_eq!(server.get(&path(*number)).status, 200));
-        let modes = often.map(|number| (0..8).map(|_| mode(&server, &path(number))).last());
+        let modes = often.map(|number| (0..8).map(|_| mode(&server, &path(number))).collect::<Vec<_>>().pop());
         modes == often.map(|number| Some(own(number).to_owned()))
     });
     let log = server.log();
