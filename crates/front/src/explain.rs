@@ -12,6 +12,7 @@ use crate::in_force::{self, Told};
 use crate::lead::{Lead, lead, settle};
 use crate::refusal::Refusal;
 pub use crate::route::links::Refused;
+pub use crate::route::source;
 use crate::route::{self, Route, Terms};
 use crate::routing::denials;
 use crate::routing::table::Asked;
@@ -73,6 +74,10 @@ pub struct Explanation {
     pub path_info: Option<String>,
     /// The server that responds in the place of PHP.
     pub upstream: Option<String>,
+    /// Whether scripts do not run by their own names here.
+    pub is_php_off: bool,
+    /// Whether the file is PHP's source by its first bytes, and is not sent.
+    pub is_source: bool,
     /// The symbolic link that is not followed.
     pub link: Option<String>,
     /// Where a redirect leads.
@@ -139,6 +144,7 @@ pub fn explain(application: &Application, question: &Question<'_>) -> Explanatio
     }
     told.realms = verdict.also.iter().filter_map(|also| also.users.as_ref()).map(|users| users.realm.clone()).collect();
     told.headers = verdict.also.iter().flat_map(|also| also.headers.clone()).collect();
+    told.is_php_off = verdict.is_php_off;
     let limits = verdict.limits();
     let limits = |is_php| in_force::tell(application, &path, question.method, limits.as_deref(), is_php);
     match lead(application, &verdict, at, || route::decide(&Terms::of(application), at)) {
@@ -201,7 +207,10 @@ fn tell(application: &Application, told: &mut Explanation, found: Route, denial:
                 }
             };
         }
-        Route::Source => refuse(told, Refusal::Source),
+        Route::Source => {
+            refuse(told, Refusal::Source);
+            told.is_source = true;
+        }
         Route::Link(refused) => {
             refuse(told, Refusal::Link);
             told.result = format!("403 link: {refused}");

@@ -44,7 +44,13 @@ SetHandler None
 Header set X-Frame-Options DENY
 ";
 
-const FAULTS: [Fault; 26] = [
+const UPLOADS: &str = "SetHandler None
+SetHandler application/x-httpd-php
+RemoveHandler .php
+php_flag engine off
+";
+
+const FAULTS: [Fault; 31] = [
     fault("deployment.php", "error", "composer.lock", 7, ""),
     fault("deployment.extension", "error", "composer.lock", 8, ""),
     fault("deployment.extension", "error", "composer.lock", 20, ""),
@@ -77,6 +83,11 @@ const FAULTS: [Fault; 26] = [
     fault("deployment.htaccess", "notice", "public/.htaccess", 8, HTACCESS),
     fault("deployment.htaccess", "error", "public/admin/.htaccess", 1, "AuthType Basic\nRequire valid-user\n"),
     fault("deployment.htaccess", "error", "public/private/.htaccess", 1, "Require all denied\n"),
+    fault("deployment.htaccess", "error", "public/uploads/.htaccess", 1, UPLOADS),
+    fault("deployment.htaccess", "error", "public/uploads/.htaccess", 3, UPLOADS),
+    fault("deployment.htaccess", "error", "public/uploads/.htaccess", 4, UPLOADS),
+    fault("deployment.reachable", "notice", "public/x.module", 0, "<?php\n"),
+    fault("deployment.reachable", "error", "public/examples/x.txt", 0, "<?php\n"),
 ];
 
 fn mode(path: &Path, bits: u32) {
@@ -104,13 +115,31 @@ fn faults_of_deployments_are_found() {
         std::os::unix::fs::symlink(target, &link).expect("a link");
         std::os::unix::fs::lchown(&link, Some(owner), None).expect("lchown");
     }
-    let site = site.option("[[application.route]]\nprefix = \"/guarded/\"\ndeny = true");
+    chown(&app.join("public/uploads"), Some(www.uid), None).expect("chown");
+    // The same where PHP cannot write, or a rule says it, too.
+    site.write("public/fixed/.htaccess", UPLOADS).write("public/ruled/.htaccess", UPLOADS);
+    chown(&app.join("public/ruled"), Some(www.uid), None).expect("chown");
+    // A denial and a dump that the front cannot read.
+    site.write("public/closed/.htaccess", "Require all denied\n").write("public/closed/list.txt", "a");
+    mode(&app.join("public/closed"), 0o700);
+    site.write("public/backup.zip", "x");
+    mode(&app.join("public/backup.zip"), 0o600);
+    let rules = ["\"/guarded/\"\ndeny = true", "\"/ruled\"\nphp = false", "\"/examples\"\nallow = true"];
+    let rules = rules.map(|rule| format!("[[application.route]]\nprefix = {rule}\n"));
+    let site = site.option(&rules.concat());
     let report = site.look(&["--only", "deployment"]);
     assert_eq!(report.code, 4);
     report.has_all(&FAULTS);
     for file in ["public/dump.sql", ".git/HEAD", "public/composer.lock"] {
         assert!(!report.has(&fault("deployment.reachable", "error", file, 0, "")), "{file} is never sent");
     }
+    for file in ["public/fixed/.htaccess", "public/ruled/.htaccess", "public/closed/.htaccess"] {
+        assert!(!report.has(&fault("deployment.htaccess", "error", file, 0, "")), "{file}");
+    }
+    assert!(
+        !report.has(&fault("deployment.reachable", "error", "public/backup.zip", 0, "")),
+        "it is closed to the front"
+    );
     assert!(!report.has(&fault("deployment.links", "warning", "public/followed", 0, "")));
     assert!(!report.has(&fault("deployment.phpinfo", "warning", "guarded/phpinfo.php", 0, "")));
     assert!(!report.has(&fault("deployment.htaccess", "error", "secret/.htaccess", 0, "")));

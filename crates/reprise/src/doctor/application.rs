@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::changes::Changes;
 use super::compatible::{self, Spoken};
 use super::composer::{self, Platform};
-use super::exposed;
+use super::exposed::{self, Users};
 use super::findings::{Area, Check, Finding, Place, Severity, counted};
 use super::fitting;
 use super::host::{self, System, Tuned};
@@ -151,8 +151,9 @@ impl Known<'_> {
             findings.extend(self.surveyed());
             let front = plan::front_applications(self.config)?;
             if let Some(front) = front.get(self.number) {
-                findings.extend(exposed::judge(&tree, &application.root, front, &names, told, &secrets));
-                findings.extend(htaccess::judge(&tree, &application.root, front));
+                let users = Users { front: self.front, php: runs.as_ref() };
+                findings.extend(exposed::judge(&tree, &application.root, front, &users, &names, told, &secrets));
+                findings.extend(htaccess::judge(&tree, &application.root, front, &users));
             }
             findings.extend(fitting::judge(&tree, application));
         }

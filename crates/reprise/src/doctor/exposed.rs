@@ -2,11 +2,13 @@
 //! what nobody should.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::Path;
 
-use front::explain::{self, Question};
+use front::explain::{self, Question, source};
 use front::settings::Application;
 use http::HeaderMap;
+use process::user::{self, Identity};
 
 use super::findings::{Check, Finding, Place, Severity, counted, is_test};
 use super::reading::Told;
@@ -72,11 +74,32 @@ const HARMLESS: [&str; 7] =
 /// Scripts by their names that are made for who owns the server.
 const TOOLS: [&str; 4] = ["adminer.php", "phpminiadmin.php", "c99.php", "opcache-gui.php"];
 
+/// Who sends files and who runs scripts. `None`: whoever asks.
+pub struct Users<'a> {
+    /// The front's user.
+    pub front: Option<&'a Identity>,
+    /// PHP's user.
+    pub php: Option<&'a Identity>,
+}
+
+impl Users<'_> {
+    /// Whether the front can read a file.
+    pub fn can_send(&self, file: &Path) -> bool {
+        self.front.is_none_or(|user| user::obstacle(user, file).is_none())
+    }
+
+    /// Whether PHP can read a script.
+    pub fn can_run(&self, script: &Path) -> bool {
+        self.php.is_none_or(|user| user::obstacle(user, script).is_none())
+    }
+}
+
 /// All findings. `all` is of the scripts in their order, `secrets` of files by their names.
 pub fn judge(
     tree: &Tree,
     root: &Path,
     application: &Application,
+    users: &Users<'_>,
     names: &[String],
     all: &[Told],
     secrets: &HashMap<String, Secret>,
@@ -89,13 +112,20 @@ pub fn judge(
         let answer = explain::explain(application, &question);
         Some((target, answer))
     };
-    let (mut secret, mut clutter, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut secret, mut clutter, mut hidden, mut unsent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for entry in tree.entries.iter().filter(|entry| !entry.is_directory && !entry.is_script()) {
         let name = entry.name();
+        let whole = tree.whole(entry);
+        let is_source =
+            whole.starts_with(root) && File::open(&whole).is_ok_and(|file| source::is_in(&file, entry.size));
         let by_content = secrets.get(&name).map(|secret| secret.what.as_str());
-        let Some(why) = by_content.or_else(|| unwanted(&name)) else { continue };
-        let Some((target, answer)) = ask(&tree.whole(entry)) else { continue };
-        if answer.file.is_none() || !answer.realms.is_empty() {
+        let why = by_content.or_else(|| unwanted(&name)).or_else(|| is_source.then_some("PHP's source"));
+        let Some((why, (target, answer))) = why.zip(ask(&whole)) else { continue };
+        if answer.is_source {
+            let is_sent_elsewhere = format!("PHP's source, which another server sends at {target}");
+            unsent.push(Place::new(&name, 0, is_sent_elsewhere));
+        }
+        if answer.file.is_none() || !answer.realms.is_empty() || !users.can_send(&whole) {
             continue;
         }
         let is_harmless = HARMLESS.contains(&why) && !is_risky(&name, why);
@@ -120,6 +150,14 @@ pub fn judge(
     if !clutter.is_empty() {
         let what = format!("anybody gets {} that say how the application is made", counted(clutter.len(), "file"));
         findings.push(Finding::new(Check::Reachable, what, action).but(Severity::Notice).at(clutter));
+    }
+    if !unsent.is_empty() {
+        let what = format!(
+            "{} of PHP's source without an ending of PHP: the front does not send them",
+            counted(unsent.len(), "file")
+        );
+        let action = "nothing has to be done here; a rule with allow = true sends what is meant to be read";
+        findings.push(Finding::new(Check::Reachable, what, action).but(Severity::Notice).at(unsent));
     }
     let mut shown = Vec::new();
     for (name, told) in names.iter().zip(all).filter(|(name, _)| !is_test(name)) {

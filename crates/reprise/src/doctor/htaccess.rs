@@ -2,12 +2,15 @@
 //! Apache would not.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use front::explain::{self, Question};
 use front::settings::Application;
 use http::HeaderMap;
+use process::user;
 
+use super::exposed::Users;
 use super::findings::{Check, Finding, Place, Severity};
 use super::tree::{Entry, Tree};
 use crate::apache::asked::{Asked, Patterns, Scope};
@@ -19,6 +22,8 @@ use crate::apache::rewriting;
 const MOST_BYTES: u64 = 1 << 20;
 /// Files that the front's routing is asked for.
 const MOST_FILES: usize = 20_000;
+/// Bit of a mode: the directory may be written to.
+const WRITE: u32 = 2;
 /// Endings of what pages load.
 const ASSETS: [&str; 15] =
     ["css", "scss", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "woff", "woff2", "ttf"];
@@ -32,6 +37,7 @@ enum Kind {
     Redirect,
     Php,
     Handler,
+    Upload,
     Header,
     Page,
 }
@@ -64,6 +70,11 @@ impl Kind {
             Kind::Handler => {
                 ("handlers are not honoured", "a rule with php = false, or with script", Severity::Warning)
             }
+            Kind::Upload => (
+                "scripts are kept from running by .htaccess alone, in a directory that PHP's user can write to: whoever uploads a script runs it",
+                "php = false in a rule for the path",
+                Severity::Error,
+            ),
             Kind::Header => ("headers are not honoured", "a rule with headers", Severity::Notice),
             Kind::Page => (
                 "pages and types are not honoured",
@@ -75,11 +86,14 @@ impl Kind {
 }
 
 /// All findings.
-pub fn judge(tree: &Tree, root: &Path, application: &Application) -> Vec<Finding> {
+pub fn judge(tree: &Tree, root: &Path, application: &Application, users: &Users<'_>) -> Vec<Finding> {
     let scopes = scopes(tree, root);
-    let mut found = reached(tree, root, application, &scopes);
+    let mut found = reached(tree, root, application, users, &scopes);
     for scope in &scopes {
+        let directory = root.join(scope.directory.trim_start_matches('/'));
+        let takes_uploads = takes_uploads(&directory, root, application, users);
         for (line, text, kind) in lines(&scope.directives) {
+            let kind = if takes_uploads && denies_scripts(text) { Kind::Upload } else { kind };
             found.push((kind, false, Place::new(&scope.file, line, text)));
         }
     }
@@ -116,7 +130,13 @@ fn scopes(tree: &Tree, root: &Path) -> Vec<Scope> {
 
 /// Denials of what anybody gets or runs: for each directive that denies, one file. Whether it is more than what pages load (styles, scripts
 /// of browsers, images, fonts) says how bad it is.
-fn reached(tree: &Tree, root: &Path, application: &Application, scopes: &[Scope]) -> Vec<(Kind, bool, Place)> {
+fn reached(
+    tree: &Tree,
+    root: &Path,
+    application: &Application,
+    users: &Users<'_>,
+    scopes: &[Scope],
+) -> Vec<(Kind, bool, Place)> {
     let headers = HeaderMap::new();
     let host = application.hosts.first().map_or("localhost", String::as_str).trim_start_matches("*.");
     let mut found: BTreeMap<(&str, u32), (Kind, bool, Place)> = BTreeMap::new();
@@ -140,7 +160,8 @@ fn reached(tree: &Tree, root: &Path, application: &Application, scopes: &[Scope]
         let question = Question { target: &target, host, method: "GET", headers: &headers, address: None };
         let answer = explain::explain(application, &question);
         let runs = answer.script.as_deref() == Some(target.as_str());
-        if (answer.file.is_some() || runs) && answer.realms.is_empty() {
+        let is_reached = (answer.file.is_some() && users.can_send(&whole)) || (runs && users.can_run(&whole));
+        if is_reached && answer.realms.is_empty() {
             let kind = match denial.kind {
                 denied::Kind::Password => Kind::Password,
                 denied::Kind::Denial => Kind::Denial,
@@ -150,6 +171,35 @@ fn reached(tree: &Tree, root: &Path, application: &Application, scopes: &[Scope]
         }
     }
     found.into_values().collect()
+}
+
+/// Whether PHP's user can write scripts to a directory that would run.
+fn takes_uploads(directory: &Path, root: &Path, application: &Application, users: &Users<'_>) -> bool {
+    let rights = std::fs::metadata(directory).map(|found| (found.uid(), found.gid(), found.mode()));
+    let is_writable = users.php.zip(rights.ok()).is_some_and(|(user, rights)| user::permits(user, rights, WRITE));
+    let below = directory.strip_prefix(root).ok().and_then(Path::to_str).filter(|_| is_writable);
+    below.is_some_and(|below| {
+        let target = format!("/{below}/upload.php").replace("//", "/");
+        let host = application.hosts.first().map_or("localhost", String::as_str).trim_start_matches("*.");
+        let question = Question { target: &target, host, method: "GET", headers: &HeaderMap::new(), address: None };
+        let answer = explain::explain(application, &question);
+        let is_denied = answer.by.is_some() && answer.status.is_some();
+        !answer.is_php_off && !is_denied && answer.realms.is_empty()
+    })
+}
+
+/// Whether a line was to keep scripts from running.
+fn denies_scripts(line: &str) -> bool {
+    let lower = line.to_ascii_lowercase();
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    match words[..] {
+        ["sethandler", handler, ..] => !handler.contains("php"),
+        ["removehandler" | "removetype", ..] => true,
+        ["php_flag" | "php_admin_flag", "engine", value, ..] => {
+            matches!(value.trim_matches('"'), "off" | "0" | "false")
+        }
+        _ => false,
+    }
 }
 
 /// The lines that matter besides denials of what GET asks for.
@@ -177,7 +227,7 @@ fn lines(directives: &[Directive]) -> Vec<(u32, &str, Kind)> {
             "<limit" if !has_get => Kind::Methods,
             "<limitexcept" if has_get => Kind::Methods,
             "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => Kind::Php,
-            "addhandler" | "sethandler" | "removehandler" | "action" => Kind::Handler,
+            "addhandler" | "sethandler" | "removehandler" | "removetype" | "action" => Kind::Handler,
             "header" | "requestheader" | "expiresactive" | "expiresbytype" | "expiresdefault" => Kind::Header,
             "errordocument" | "directoryindex" | "addtype" | "adddefaultcharset" | "forcetype" => Kind::Page,
             name if name.starts_with('<') => {
