@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use process::programs::PhpVersion;
 
 use super::changes::{Change, Changes, What, instead, named, number};
-use super::findings::{Check, Finding, Place, Severity, counted, is_test};
+use super::findings::{Check, Finding, Place, Severity, counted, is_foreign, is_test};
 use super::reading::{Reader, Told};
 use super::symbols::{Asked, Declared, Symbols};
 
@@ -146,7 +146,9 @@ fn used(facts: &Facts<'_>, told: &[Told], changes: &Changes) -> Vec<Finding> {
                 }
                 // An extension that any script asks for is optional.
                 let is_asked = |family: &String| own.asked.covers(used, Some(family));
-                let is_optional = is_test(name) || (is_removed && family.as_ref().is_some_and(is_asked));
+                // A library that runs with PHP 8 at all has another way beside what PHP 7 had removed.
+                let has_other = is_removed && change.version < 800 && is_foreign(name);
+                let is_optional = is_test(name) || has_other || (is_removed && family.as_ref().is_some_and(is_asked));
                 let text = match kind.as_str() {
                     "method" => format!("->{used}()"),
                     _ if change.name.ends_with('*') => used.clone(),

@@ -18,6 +18,8 @@ const NO_SETTINGS: [&str; 30] = [
 ];
 /// What the names of examples have.
 const EXAMPLES: [&str; 8] = ["sample", "example", "dist", "default", "template", "stub", "skeleton", "schema"];
+/// Directories of texts for people.
+const TEXTS: [&str; 9] = ["doc", "docs", "lang", "langs", "language", "languages", "locale", "locales", "translations"];
 /// What placeholders have, which stand for a value.
 const PLACEHOLDERS: [&str; 7] = ["_here", "your_", "your-", "yourpass", "changeme", "xxxx", "****"];
 /// Schemes of addresses that databases and queues have.
@@ -44,7 +46,7 @@ pub struct Secret {
 pub fn find(tree: &Tree) -> HashMap<String, Secret> {
     let look = |entry: &Entry| {
         let name = entry.name();
-        let is_text = name.split('/').any(|part| ["doc", "docs"].contains(&part));
+        let is_text = name.split('/').any(|part| TEXTS.contains(&part));
         if entry.is_directory || is_text || is_test(&name) || is_foreign(&name) || is_example(&name) {
             return None;
         }
@@ -229,7 +231,8 @@ fn is_placeholder(name: &str, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     value.is_empty()
         || value.contains(char::is_whitespace)
-        || value.starts_with(['$', '%', '{', '<', '@', '(', '[', '!'])
+        || !value.is_ascii()
+        || value.starts_with(['$', '%', '{', '<', '@', '(', '[', '!', '"', '.', '\\'])
         || ["null", "none", "false", "true", "~"].contains(&lower.as_str())
         || compact(value) == *name
         || PLACEHOLDERS.iter().any(|part| lower.contains(part))
@@ -275,6 +278,7 @@ mod tests {
             ("a.php", "<?php\n$db_host = 'localhost';\n$db_password = 'password_here';\n", None),
             ("a.php", "<?php\n$db_host = 'localhost';\n$db_password = '';\n// $db_password = 'x';\n", None),
             ("a.php", "<?php\n$db_host = 'localhost';\n$db_password = getenv('X') . 'a';\n", None),
+            ("ja.ini", "user=会員\nchange_password=変更\ndatabase=表\n", None),
             ("fr.php", "<?php\nreturn ['À' => 'é', 'mot de passé' => 'x', \"é=\" => 1];\n", None),
             ("en.php", "<?php\nreturn ['host' => 'Host', 'user' => 'User', 'password' => 'Password'];\n", None),
             ("theme.php", "<?php\n$options = ['password_color' => '#fff', 'show_password' => 'yes'];\n", None),

@@ -108,8 +108,12 @@ const EXTENSIONS: [(&str, &str); 97] = [
     ("zip", "zip"),
     ("zstd", "zstd"),
 ];
+/// Classes that PHP has on Windows alone.
+const OF_WINDOWS: [&str; 3] = ["com", "dotnet", "variant"];
 /// Beginnings of what only other servers of PHP have, and Windows.
-const OF_SERVERS: [&str; 14] = [
+const OF_SERVERS: [&str; 16] = [
+    "com_",
+    "variant_",
     "apache_",
     "blackfire",
     "cli_",
@@ -153,7 +157,9 @@ pub fn judge(names: &[String], told: &[Told], files: &HashSet<String>, base: &Pa
     for (path, told) in names.iter().zip(told) {
         let is_other = is_test(path) || is_foreign(path);
         for (kind, name, line) in &told.missing {
-            if own.has(kind, name) || own.asked.has(name) || OF_SERVERS.iter().any(|server| name.starts_with(server)) {
+            let is_of_windows = kind == "class" && OF_WINDOWS.contains(&name.to_ascii_lowercase().as_str());
+            let is_of_server = OF_SERVERS.iter().any(|server| name.starts_with(server));
+            if is_of_windows || is_of_server || own.has(kind, name) || own.asked.has(name) {
                 continue;
             }
             let text = match kind.as_str() {
