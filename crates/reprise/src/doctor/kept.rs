@@ -28,8 +28,13 @@ const STAYING: [(&str, &str); 19] = [
     ("bcscale", ""),
 ];
 /// What Reprise itself puts back between requests, though other servers may not.
-const PUT_BACK: [&str; 4] =
-    ["set_error_handler", "set_exception_handler", "stream_wrapper_register", "register_shutdown_function"];
+const PUT_BACK: [&str; 5] = [
+    "set_error_handler",
+    "set_exception_handler",
+    "stream_wrapper_register",
+    "register_shutdown_function",
+    "pcntl_signal",
+];
 /// Calls whose result a snapshot refuses while it is open.
 const HELD: [&str; 21] = [
     "mysqli_connect",
