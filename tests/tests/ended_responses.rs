@@ -150,19 +150,3 @@ fn an_ordinary_page_runs_to_its_end() {
         }
     });
 }
-
-/// A script still reads the body of its request. PHP reads that of a POST before it runs the script.
-#[test]
-fn the_body_of_a_request_outlives_its_response() {
-    const SIZE: usize = 300_000;
-    in_each_mode(|site, mode| {
-        let mut client = site.server.client();
-        let head = format!("PUT /?do=body&status=204&n={mode} HTTP/1.1\r\nHost: a\r\nContent-Length: {SIZE}\r\n\r\n");
-        client.send(head.as_bytes()).unwrap();
-        client.send(&vec![b'x'; 100_000]).unwrap();
-        assert_eq!(client.read_head().unwrap().status, 204, "{mode}");
-        client.send(&vec![b'x'; SIZE - 100_000]).unwrap();
-        site.await_note(mode, &SIZE.to_string(), mode);
-        assert_eq!(client.get("/?do=&n=").text(), "fine", "{mode}");
-    });
-}

@@ -86,8 +86,10 @@ static void flush(void *context)
 		return;
 #endif
 	}
+	/* What this flush sends may end the response. As under PHP-FPM, the next one raises that. */
+	bool is_unread = wire_is_unread(&reprise_worker->wire);
 	wire_flush(&reprise_worker->wire);
-	if (wire_is_unread(&reprise_worker->wire)) {
+	if (is_unread) {
 		php_handle_aborted_connection();
 	}
 }
