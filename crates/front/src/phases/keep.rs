@@ -130,7 +130,7 @@ fn pass(
     let Some(Cached { responses, .. }) = admitted.cached() else { return };
     let (method, headers) = (&request.head.method, &request.head.headers);
     let asked = Asked { method, headers, has_cookie: asking::has_cookie(request, application), has_body: false };
-    let url = || asking::with_url(request, admitted.host, Key::clone);
+    let url = || asking::with_url(request, &application.derive, admitted.host, Key::clone);
     if let Some(detail) = storing::glance(&asked, response.status(), response.headers()) {
         if detail != known {
             responses.known.pass(url(), detail);

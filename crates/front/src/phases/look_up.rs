@@ -66,9 +66,11 @@ pub(super) fn look_early(admitted: &Admitted<'_>, body: &RequestBody) -> Early {
     };
     let has_body = !matches!(body, RequestBody::None);
     let is_plain = is_plain(admitted, has_body);
-    let url = asking::with_url(request, host, |url| match responses.known.why_not(url).filter(|_| is_plain) {
-        Some(why) => Err(why),
-        None => Ok(url.clone()),
+    let url = asking::with_url(request, &application.derive, host, |url| {
+        match responses.known.why_not(url).filter(|_| is_plain) {
+            Some(why) => Err(why),
+            None => Ok(url.clone()),
+        }
     });
     let url = match url {
         Ok(url) => url,

@@ -99,7 +99,7 @@ impl Order {
         head.protocol = Version::HTTP_11;
         head.headers = stale.asked.clone();
         let peer = &request.connection.peer;
-        for name in heeded::in_key().filter(|_| peer.is_proxy).chain(&[header::HOST]) {
+        for name in heeded::in_key(&admitted.application.derive).filter(|_| peer.is_proxy).chain(&[header::HOST]) {
             for value in request.head.headers.get_all(name) {
                 head.headers.append(name, value.clone());
             }

@@ -12,7 +12,7 @@ use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
 
 use super::heeded;
-use crate::derived;
+use crate::derived::{self, Derived};
 use crate::request::{Head, Request};
 use crate::settings::Application;
 
@@ -97,7 +97,12 @@ impl Asking {
         if head.headers.contains_key(header::IF_MATCH) || head.headers.contains_key(header::IF_UNMODIFIED_SINCE) {
             return None;
         }
-        let is_heedless = !heeded::is_heedful(&head.headers, request.connection.peer.is_proxy, request.is_https());
+        let is_heedless = !heeded::is_heedful(
+            &head.headers,
+            request.connection.peer.is_proxy,
+            request.is_https(),
+            &application.derive,
+        );
         let has_cookie = has_cookie(request, application);
         let is_anonymous = !has_cookie && !head.headers.contains_key(header::AUTHORIZATION);
         let (is_https, raw) = (request.is_https(), head.target.raw().concat());
@@ -136,13 +141,13 @@ pub fn has_cookie(request: &Request, application: &Application) -> bool {
     is_certified || has_own_cookie(&request.head.headers, application)
 }
 
-/// Does something with the key of the URL of a request, which takes no memory of its own. `host`: as it was sent.
-pub fn with_url<R>(request: &Request, host: &str, use_key: impl FnOnce(&Key) -> R) -> R {
+/// Does something with the key of the URL of a request, which takes no memory of its own. `derived`: what the front derives; `host`: as it was sent.
+pub fn with_url<R>(request: &Request, derived: &[Derived], host: &str, use_key: impl FnOnce(&Key) -> R) -> R {
     thread_local! {
         static SCRATCH: RefCell<Key> = const { RefCell::new(Key::new()) };
     }
     let head = &request.head;
-    let proxy = request.connection.peer.is_proxy.then_some(&head.headers);
+    let proxy = request.connection.peer.is_proxy.then_some((&head.headers, derived));
     SCRATCH.with_borrow_mut(|key| {
         key.clear();
         add_url(key, request.is_https(), host, &head.target.raw(), proxy);
@@ -150,15 +155,15 @@ pub fn with_url<R>(request: &Request, host: &str, use_key: impl FnOnce(&Key) -> 
     })
 }
 
-/// The key of a URL. `proxy`: the headers of a request that a declared proxy has sent.
-pub fn url(is_https: bool, host: &str, target: &[u8], proxy: Option<&HeaderMap>) -> Key {
+/// The key of a URL. `proxy`: the headers of a request that a declared proxy has sent, and what the front derives.
+pub fn url(is_https: bool, host: &str, target: &[u8], proxy: Option<(&HeaderMap, &[Derived])>) -> Key {
     let mut key = Key::new();
     add_url(&mut key, is_https, host, &[target], proxy);
     key
 }
 
 /// `target`: in pieces.
-fn add_url(key: &mut Key, is_https: bool, host: &str, target: &[&[u8]], proxy: Option<&HeaderMap>) {
+fn add_url(key: &mut Key, is_https: bool, host: &str, target: &[&[u8]], proxy: Option<(&HeaderMap, &[Derived])>) {
     let host = without_default_port(host, is_https);
     key.add(if is_https { b"https" } else { b"http" });
     match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -166,8 +171,8 @@ fn add_url(key: &mut Key, is_https: bool, host: &str, target: &[&[u8]], proxy: O
         false => key.add(host.as_bytes()),
     };
     key.add_pieces(target);
-    if let Some(headers) = proxy {
-        for name in heeded::in_key() {
+    if let Some((headers, derived)) = proxy {
+        for name in heeded::in_key(derived) {
             for value in headers.get_all(name) {
                 key.add(name.as_str().as_bytes()).add(value.as_bytes());
             }
@@ -226,11 +231,11 @@ mod tests {
             assert_ne!(key, other);
         }
         let mut headers = HeaderMap::new();
-        let of_proxy = url(false, "a.example", b"/x", Some(&headers));
+        let of_proxy = url(false, "a.example", b"/x", Some((&headers, &[])));
         headers.insert("x-forwarded-host", http::HeaderValue::from_static("evil"));
-        let evil = url(false, "a.example", b"/x", Some(&headers));
+        let evil = url(false, "a.example", b"/x", Some((&headers, &[])));
         headers.append("x-forwarded-host", http::HeaderValue::from_static("more"));
-        let both = url(false, "a.example", b"/x", Some(&headers));
+        let both = url(false, "a.example", b"/x", Some((&headers, &[])));
         assert!(of_proxy != evil && evil != both);
     }
 }

@@ -6,6 +6,8 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::derived::Derived;
+
 /// What a header says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
@@ -97,16 +99,21 @@ static HEEDED: [(HeaderName, Says); 57] = {
 /// First letters of their names.
 const FIRST: &[u8] = b"cfgmprstx";
 
-/// Those that are part of the key, from a declared proxy.
-pub fn in_key() -> impl Iterator<Item = &'static HeaderName> {
-    HEEDED.iter().filter(|(_, says)| matches!(says, Place | Client)).map(|(name, _)| name)
+/// Those that are part of the key, from a declared proxy. Not what the front has derived: Vary says whether that makes a difference.
+pub fn in_key(derived: &[Derived]) -> impl Iterator<Item = &'static HeaderName> {
+    let are = HEEDED.iter().filter(|(_, says)| matches!(says, Place | Client)).map(|(name, _)| name);
+    are.filter(move |name| !is_one_of(derived, name))
+}
+
+fn is_one_of(derived: &[Derived], name: &HeaderName) -> bool {
+    derived.iter().any(|one| one.name == name.as_str())
 }
 
 /// Whether a request has a header that could have made a page for others. `is_proxy`: a declared proxy has sent it, and passes on what its
-/// clients send, but for what it writes itself.
-pub fn is_heedful(headers: &HeaderMap, is_proxy: bool, is_https: bool) -> bool {
+/// clients send, but for what it writes itself. `derived`: what the front has written in the place of what the client sent.
+pub fn is_heedful(headers: &HeaderMap, is_proxy: bool, is_https: bool, derived: &[Derived]) -> bool {
     headers.keys().any(|name| {
-        let Some((known, says)) = row_of(name) else { return false };
+        let Some((known, says)) = row_of(name).filter(|_| !is_one_of(derived, name)) else { return false };
         // Another spelling is not what proxies write, and not in the key.
         let is_proxys = is_proxy && known == name;
         match says {
@@ -156,7 +163,7 @@ mod tests {
     fn has(name: &str, value: &'static str, is_proxy: bool, is_https: bool) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value));
-        is_heedful(&headers, is_proxy, is_https)
+        is_heedful(&headers, is_proxy, is_https, &[])
     }
 
     #[test]
@@ -202,6 +209,6 @@ mod tests {
             "true-client-ip",
         ];
         assert!(own.iter().all(|name| !has(name, "a", true, false) && has(name, "a", false, false)));
-        assert!(in_key().any(|name| *name == "cf-ipcountry") && in_key().all(|name| *name != "true-client-ip"));
+        assert!(in_key(&[]).any(|name| *name == "cf-ipcountry") && in_key(&[]).all(|name| *name != "true-client-ip"));
     }
 }
