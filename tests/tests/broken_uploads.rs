@@ -36,7 +36,7 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn files_of_a_killed_workers_upload_go_with_it() {
     for (mode, end, lines) in modes() {
-        let mut setup = Setup::empty().file("index.php", &format!("<?php {HANDLE} {end}"));
+        let mut setup = Setup::empty().file("index.php", format!("<?php {HANDLE} {end}"));
         let (uploads, place) = (setup.writable("uploads"), setup.writable("place"));
         setup = setup
             .env("PLACE", &place)

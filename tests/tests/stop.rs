@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -102,6 +103,15 @@ fn a_server_of_another_user_is_named_with_the_user() {
     let other = format!("hint: user nobody has one in {}: name it with --state-dir DIR", place.display());
     let expected = if is_root { &other } else { "hint: is the server running" };
     assert!(text.contains(expected) && !text.contains("12345"), "{text}");
+    if is_root {
+        let server = Setup::empty().file("index.php", "<?php").start();
+        let state = server.directory().join("state");
+        let mut command = Command::new(program());
+        let output = command.args(["status", "--state-dir"]).arg(&state).uid(65534).gid(65534).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        let other = format!("hint: user root has one in {}: run the command as root", state.display());
+        assert!(output.status.code() == Some(77) && text.contains(&other), "{text}");
+    }
 }
 
 /// Words that users of other servers know.

@@ -79,7 +79,9 @@ mod tests {
     fn a_proxy_may_say_what_is_fit_for_a_log() {
         let given = |values: &[&str]| {
             let mut headers = HeaderMap::new();
-            values.iter().for_each(|value| drop(headers.append("x-request-id", value.parse().unwrap())));
+            values.iter().for_each(|value| {
+                headers.append("x-request-id", value.parse().unwrap());
+            });
             RequestId::given(&headers).map(|id| String::from_utf8(id.as_bytes().to_vec()).unwrap())
         };
         let longest = "x".repeat(MAX);

@@ -21,7 +21,7 @@ pub fn explain(error: &io::Error, forker: i32) -> String {
 
 /// The same of this process: it could not start another, or a program as its user.
 pub fn explain_own(error: &io::Error) -> String {
-    explain(error, std::process::id().cast_signed())
+    explain(error, std::process::id() as i32)
 }
 
 /// What the user of a process may have.

@@ -6,6 +6,7 @@ pub mod purge;
 mod table;
 
 use std::io::{IsTerminal, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,7 +55,7 @@ pub fn directory(which: &Which) -> Result<PathBuf, Failure> {
         [] => {
             let why = format!("no running server of this user has its state in {}", base.display());
             let failure = Failure::new(Code::Usage, "no server", why);
-            Err(match of_others(|_| true) {
+            Err(match of_others(None) {
                 Some(hint) => failure.hint(hint),
                 None => failure.hint("start one, or name its state directory: --config FILE or --state-dir DIR"),
             })
@@ -67,20 +68,24 @@ pub fn directory(which: &Which) -> Result<PathBuf, Failure> {
     }
 }
 
-/// A hint that names the servers of other users: those whose state directory is this one, or has this name.
-fn of_others(is_meant: impl Fn(&Path) -> bool) -> Option<String> {
-    let owner = |uid: u32| user::name_of(uid).unwrap_or_else(|| format!("of id {uid}"));
+/// A hint that names the servers of other users: all, or the one of this state directory and those whose directories have
+/// its name.
+fn of_others(named: Option<&Path>) -> Option<String> {
     let own = rustix::process::geteuid().as_raw();
-    let mut found = state::places().filter(|(path, uid)| *uid != own && is_meant(path)).take(SHOWN).peekable();
-    let (_, first) = found.peek()?;
-    let retry = match (own, owner(*first)) {
+    // Root may connect to it: it is not its owner that is in the way.
+    let its = named.filter(|_| own != 0).and_then(|path| Some((path.to_owned(), path.metadata().ok()?.uid())));
+    let is_meant = |path: &Path| named.is_none_or(|named| path != named && path.file_name() == named.file_name());
+    let all = its.into_iter().chain(state::places().filter(|(path, _)| is_meant(path)));
+    let found: Vec<(PathBuf, u32)> = all.filter(|(_, uid)| *uid != own).take(SHOWN).collect();
+    let owner = |uid: u32| user::name_of(uid).unwrap_or_else(|| format!("of id {uid}"));
+    let retry = match (own, owner(found.first()?.1)) {
         (0, _) => "name it with --state-dir DIR".to_owned(),
-        (_, root) if root == "root" => "run the command as root".to_owned(),
         (_, name) => format!("run the command as {name}"),
     };
-    let servers = found
-        .map(|(path, uid)| format!("user {} has one in {}", owner(uid), path.display().to_string().escape_debug()));
-    Some(format!("{}: {retry}", servers.collect::<Vec<_>>().join(", ")))
+    let one = |(path, uid): &(PathBuf, u32)| {
+        format!("user {} has one in {}", owner(*uid), path.display().to_string().escape_debug())
+    };
+    Some(format!("{}: {retry}", found.iter().map(one).collect::<Vec<_>>().join(", ")))
 }
 
 fn is_running(directory: &Path) -> bool {
@@ -113,8 +118,8 @@ fn ask(which: &Which, command: Command) -> Result<Response, Failure> {
 /// What a connection to a server's control socket ends with.
 fn failed(directory: &Path, error: std::io::Error) -> Failure {
     let code = if error.kind() == std::io::ErrorKind::PermissionDenied { Code::Permission } else { Code::Internal };
-    let is_meant = |path: &Path| path == directory || path.file_name() == directory.file_name();
-    let hint = of_others(is_meant).unwrap_or_else(|| "is the server running, and does it run as your user?".to_owned());
+    let hint =
+        of_others(Some(directory)).unwrap_or_else(|| "is the server running, and does it run as your user?".to_owned());
     Failure::new(code, server(directory), error).hint(hint)
 }
 

@@ -77,13 +77,22 @@ mod tests {
             script: None,
             mode: Mode::Classic,
             state: LaneState::Up,
+            outdated: None,
             template: None,
             waiting: None,
             recycles: None,
             workers,
         };
         let lanes = lanes.into_iter().map(lane).collect();
-        Generation { generation: 1, stage: Stage::Serving, stage_seconds: None, prototype: None, opcache: None, lanes }
+        Generation {
+            generation: 1,
+            stage: Stage::Serving,
+            stage_seconds: None,
+            prototype: None,
+            opcache: None,
+            crashes: None,
+            lanes,
+        }
     }
 
     fn status(applications: Vec<(&str, Vec<Generation>)>) -> Status {

@@ -61,8 +61,12 @@ fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
     (Arc::new(lane), worker, told)
 }
 
+fn connection() -> Arc<Connection> {
+    Arc::new(Connection { peer: Arc::new(Peer::ourselves(None)), client: Box::new(Nobody) })
+}
+
 fn post(lane: &Arc<Lane>) -> Option<Ticket> {
-    let connection = &Arc::new(Connection { peer: Arc::new(Peer::ourselves(None)), client: Box::new(Nobody) });
+    let connection = &connection();
     let order = Order {
         since: Instant::now(),
         prefix: b"",
@@ -156,12 +160,14 @@ fn a_broken_queue_is_mended() {
 #[test]
 fn who_yields_is_neither_the_first_to_wait_nor_overtaken() {
     let (lane, mut worker, _) = lane();
+    let connection = &connection();
     let order = |yields| Order {
         since: Instant::now(),
         prefix: b"",
         has_more: false,
         limits: RequestLimits { places: 4, ..LIMITS },
         withdrawable: true,
+        connection,
         yields,
     };
     let yielding = || lane.post(0, b"head", order(true));

@@ -47,7 +47,7 @@ pub(super) enum First {
     /// The response of the other request, which is for this one too.
     Other(Head, Follower),
     /// What the request itself has led to.
-    Own(Result<Response<Made>, Refusal>),
+    Own(Box<Result<Response<Made>, Refusal>>),
     /// Something has changed, and the cache may know more: a worker is free, or the other request has led to nothing for this one.
     Neither,
 }
@@ -77,7 +77,8 @@ impl Beside {
                 }
             }
             let own: Pin<&mut _> = own.as_mut();
-            own.poll(context).map(|result| if standing.is_turned_away() { First::Neither } else { First::Own(result) })
+            own.poll(context)
+                .map(|result| if standing.is_turned_away() { First::Neither } else { First::Own(Box::new(result)) })
         };
         let first = poll_fn(poll).await;
         (candidate, first)

@@ -48,7 +48,7 @@ pub(super) fn take(
 impl Candidate {
     /// Responds with what another request has led to, which [`is_for`] this one.
     pub(super) fn take(
-        self: Box<Self>,
+        self,
         admitted: &Admitted<'_>,
         head: Head,
         follower: Follower,

@@ -159,7 +159,7 @@ async fn look_up_script(
             // The future is large; a request that has nobody beside it does not hold room for it.
             Looked::Beside(beside) => match Box::pin(run_beside(admitted, script, beside)).await {
                 (candidate, First::Own(result)) => {
-                    return Keeping::Copy(candidate).of_result(admitted, result, outcome);
+                    return Keeping::Copy(candidate).of_result(admitted, *result, outcome);
                 }
                 (candidate, First::Other(head, follower)) => return candidate.take(admitted, head, follower),
                 (candidate, First::Neither) => asks = Asks::For(candidate.asking),

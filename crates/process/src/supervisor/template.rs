@@ -174,7 +174,7 @@ impl Forked {
         match self.0 {
             Ok(pid) => format!("process {pid} is not, or no longer, a child of the process that was to fork it"),
             Err(error) => {
-                let forker = forker.unwrap_or_else(|| std::process::id().cast_signed());
+                let forker = forker.unwrap_or_else(|| std::process::id() as i32);
                 fork_limits::explain(&std::io::Error::from_raw_os_error(error), forker)
             }
         }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_was_not_forked_has_a_reason() {
-        let this = Some(std::process::id().cast_signed());
+        let this = Some(std::process::id() as i32);
         assert!(Forked(Ok(1)).child_of(this).is_none() && Forked(Ok(1)).why(this).contains("process 1 is not"));
         let missing = Forked(Err(nix::libc::ENOMEM)).why(this);
         assert!(missing.contains("Cannot allocate memory"), "{missing}");

@@ -148,7 +148,7 @@ fn any<'a>(directives: &[&'a Directive]) -> (Verdict, Option<&'a Directive>) {
 }
 
 fn verdicts<'a>(directives: &[&'a Directive]) -> impl Iterator<Item = (Verdict, &'a Directive)> {
-    directives.to_vec().into_iter().filter_map(|one| Some((verdict(one)?, one)))
+    directives.iter().copied().filter_map(|one| Some((verdict(one)?, one)))
 }
 
 /// What one says; `None`: it has no say alone.

@@ -23,8 +23,7 @@ pub fn denies(rule: &Directive) -> bool {
 pub fn denial<'a>(scopes: &[&'a Scope], asked: &Asked<'_>) -> Option<(&'a Scope, &'a Directive)> {
     let has_rules = |scope: &&&Scope| scope.directives.iter().any(|one| one.name.starts_with("rewrite"));
     let scope = *scopes.iter().rfind(has_rules)?;
-    let engine =
-        scopes.iter().flat_map(|scope| &scope.directives).filter(|one| one.name == "rewriteengine").next_back();
+    let engine = scopes.iter().flat_map(|scope| &scope.directives).rfind(|one| one.name == "rewriteengine");
     if !engine.is_some_and(|engine| engine.is(0, "on")) {
         return None;
     }

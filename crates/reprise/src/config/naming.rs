@@ -98,6 +98,7 @@ pub fn settle(config: &mut Config) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
     use crate::root::Root;
 
     fn names(roots: &[(&str, &str)]) -> Vec<String> {

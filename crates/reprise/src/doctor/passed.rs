@@ -48,7 +48,8 @@ impl Seen<'_> {
             | Check::Globals
             | Check::Handlers
             | Check::Held
-            | Check::Random => self.each(scripts),
+            | Check::Random
+            | Check::Captured => self.each(scripts),
             Check::Users => self.each(|looked| format!("PHP runs as {}", user(looked))),
             Check::Lock | Check::Platform | Check::Extension => self.each(|looked| {
                 let files = ["composer.lock", "composer.json"];
@@ -57,7 +58,7 @@ impl Seen<'_> {
                 file.map_or_else(|| "there is no composer.json".to_owned(), |file| format!("{file}, by {}", by(looked)))
             }),
             Check::Closed => self.each(|looked| format!("{}, for {}", scripts(looked), user(looked))),
-            Check::Writable | Check::Secret => self.each(|looked| counted(looked.files, "file")),
+            Check::Writable | Check::Secret | Check::Links => self.each(|looked| counted(looked.files, "file")),
             Check::Reachable | Check::Shown => {
                 self.each(|looked| format!("{}, asked of the routing", counted(looked.files, "file")))
             }

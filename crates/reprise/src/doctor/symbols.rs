@@ -134,6 +134,6 @@ impl<'a> Asked<'a> {
             Some(extension) => name.starts_with(extension),
             None => family.is_some_and(|family| asked.starts_with(family)),
         };
-        self.0.contains(name.as_str()) || self.0.iter().any(|asked| begins(&asked))
+        self.0.contains(name.as_str()) || self.0.iter().any(begins)
     }
 }

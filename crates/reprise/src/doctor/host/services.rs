@@ -66,7 +66,7 @@ fn ports(system: &System, config: &Config) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for address in config.listen.iter().chain(&config.admin_listen) {
-        let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+        let port = crate::listen::resolve(address).ok().map(|resolved| resolved.port());
         let Some((port, inode)) = port.and_then(|port| Some((port, listening.get(&port)?))) else { continue };
         let owner = owner(system, inode);
         if owner.as_deref().is_some_and(|owner| owner.starts_with("reprise")) {
