@@ -363,7 +363,7 @@ mod tests {
                     "kept_connections":2,"cpu_seconds":0.75,"memory_kib":2048}]},
                 {"script":"/index.php","mode":"snapshot","state":"booting","outdated":true,"template":104}]},
             {"generation":2,"stage":"booting","stage_seconds":null,"prototype":null,"lanes":[]}]},
-        "caches":{"app":[{"rule":"1: prefix /blog","hit":6,"stale":1,"collapsed":1,"stored":1,"miss":1,"bypass":0,"ratio":0.8}]},
+        "caches":{"app":[{"rule":"1: prefix /blog","hit":6,"stale":1,"collapsed":1,"stored":1,"miss":1,"bypass":0,"ratio":0.8,"waiting":2}]},
         "data_caches":{"app":{"hits":9,"misses":8,"stale":7,"stores":6,"waits":5,"computed":4,"evicted":3,"refused":2,"swept":1,
             "entries":10,"bytes":1000,"memory":67108864,"held":500,
             "holder":{"pid":103,"seconds":0.5,"lane":"classic","slot":0,"request":"GET /"},

@@ -7,7 +7,7 @@
 //!
 //! Lock order: desk, then call. Both are held for a few hundred instructions and never across an await.
 
-mod beside;
+mod beside_queue;
 mod count;
 mod ends;
 mod purging;
@@ -34,7 +34,7 @@ use crate::settings::{Application, RequestLimits};
 
 use crate::durations::Durations;
 
-use beside::Besides;
+use beside_queue::Besides;
 use count::Most;
 pub use count::{Count, Running, Worker};
 use purging::Purging;
