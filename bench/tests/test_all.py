@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -108,6 +109,10 @@ class Servers(InPlace):
         check, sides = self.alike(stage, "hello")
         self.assertEqual(check.size, len("Hello World!"))
         apache = sides[1]
+        deadline = time.monotonic() + 10
+        # Its first child may respond before its parent has forked the others.
+        while len(apache.running.groups()["apache"]) < 1 + stage.args.workers and time.monotonic() < deadline:
+            time.sleep(0.02)
         self.assertEqual(len(apache.running.groups()["apache"]), 1 + stage.args.workers)
         before = measure.count_lines(apache.running.access_log)
         self.assertEqual(bodies.fetch(apache.running.port, "/no/such/page").body, b"Hello World!")  # the front controller's
