@@ -160,9 +160,9 @@ fn large_pages_are_stored() {
 /// A response whose body is not what its head says is for who asked, and for nobody else.
 #[test]
 fn a_body_of_another_length_is_not_kept() {
-    // PHP sends less, or more, than it says.
+    // PHP sends less than it says, or says what is no length. Of more than it says all get as much as it says (`announced_lengths`).
     let server = site(3).start();
-    for length in ["1000", "3", "x"] {
+    for length in ["1000", "x"] {
         let target = format!("/short?{PUBLIC}&h[]=Content-Length:+{length}");
         for _ in 0..3 {
             if let Ok(response) = std::panic::catch_unwind(|| ask(&server, &target, &[])) {
