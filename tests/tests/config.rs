@@ -245,7 +245,7 @@ fn a_wrong_command_line_is_64() {
     let table: [(&[&str], &[&str]); 21] = [
         (&[], &["Usage"]),
         (&["sreve", "www"], &["sreve", "serve"]),
-        (&["help"], &["help"]),
+        (&["restart"], &["restart", "reload"]),
         (&["serve"], &["directory", "--config"]),
         (&["check"], &["directory", "--config"]),
         (&["serve", "www", "--worker", "2"], &["--worker", "--workers"]),
