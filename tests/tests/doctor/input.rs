@@ -27,7 +27,7 @@ fn fails(arguments: &[&str], code: i32, words: &[&str]) {
 
 #[test]
 fn what_is_not_there_is_named() {
-    fails(&[], 64, &["name a directory"]);
+    fails(&[], 64, &["name its directory"]);
     fails(&["/nowhere/at/all"], 64, &["/nowhere/at/all", "No such file"]);
     fails(&["--config", "/nowhere.toml"], 78, &["/nowhere.toml"]);
     fails(&["--fix", "."], 64, &["--config"]);
