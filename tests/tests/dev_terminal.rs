@@ -18,7 +18,7 @@ fn refused(flags: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn other_machines_are_let_in_only_if_that_is_said_twice() {
-    for address in ["0.0.0.0:1", "[::]:1", ":1", "1", "192.0.2.1:1", "https://0.0.0.0:1"] {
+    for address in ["0.0.0.0:1", "[::]:1", ":1", "*:1", "192.0.2.1:1", "https://0.0.0.0:1"] {
         let (code, text) = refused(&["--listen", address]);
         assert!(code == Some(64) && text.contains("other machines") && text.contains("--public"), "{address}: {text}");
     }
