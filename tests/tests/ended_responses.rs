@@ -150,3 +150,21 @@ fn an_ordinary_page_runs_to_its_end() {
         }
     });
 }
+
+/// A body that comes after the response has ended reaches its script whole.
+#[test]
+fn a_body_that_follows_its_response_is_whole() {
+    in_each_mode(|site, mode| {
+        for (number, status) in ["204", "304", "200"].into_iter().enumerate() {
+            let (n, body) = (format!("{mode}{number}"), "x".repeat(300_000));
+            let (first, rest) = body.split_at(100_000);
+            let mut client = Client::new(site.server.port);
+            let target = format!("/?do=body&status={status}&long&n={n}");
+            let head = format!("PUT {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+            client.send(&[head.as_bytes(), first.as_bytes()].concat()).unwrap();
+            assert_eq!(client.read_head().unwrap().status.to_string(), status, "{mode}");
+            client.send(rest.as_bytes()).unwrap();
+            site.await_note(&n, "300000", &format!("{mode}: {status}"));
+        }
+    });
+}

@@ -19,6 +19,10 @@ pub struct Parts(pub Incoming);
 impl BodyStream for Parts {
     fn poll_part(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenBody>>> {
         loop {
+            // hyper ends a body by its length only with the next request, if the response has ended before the body.
+            if self.is_complete() {
+                return Poll::Ready(None);
+            }
             let Some(frame) = ready!(Pin::new(&mut self.0).poll_frame(context)) else { return Poll::Ready(None) };
             let Ok(frame) = frame else { return Poll::Ready(Some(Err(BrokenBody))) };
             // Trailers are not passed on.
