@@ -50,7 +50,7 @@ RemoveHandler .php
 php_flag engine off
 ";
 
-const FAULTS: [Fault; 31] = [
+const FAULTS: [Fault; 32] = [
     fault("deployment.php", "error", "composer.lock", 7, ""),
     fault("deployment.extension", "error", "composer.lock", 8, ""),
     fault("deployment.extension", "error", "composer.lock", 20, ""),
@@ -83,6 +83,7 @@ const FAULTS: [Fault; 31] = [
     fault("deployment.htaccess", "notice", "public/.htaccess", 8, HTACCESS),
     fault("deployment.htaccess", "error", "public/admin/.htaccess", 1, "AuthType Basic\nRequire valid-user\n"),
     fault("deployment.htaccess", "error", "public/private/.htaccess", 1, "Require all denied\n"),
+    fault("deployment.htaccess", "warning", "public/inner/.htaccess", 1, "Require all denied\n"),
     fault("deployment.htaccess", "error", "public/uploads/.htaccess", 1, UPLOADS),
     fault("deployment.htaccess", "error", "public/uploads/.htaccess", 3, UPLOADS),
     fault("deployment.htaccess", "error", "public/uploads/.htaccess", 4, UPLOADS),
@@ -101,6 +102,9 @@ fn faults_of_deployments_are_found() {
     FAULTS.iter().filter(|fault| !fault.text.is_empty()).for_each(|fault| _ = site.write(fault.file, fault.text));
     site.write("composer.lock", LOCK).write("vendor/composer/installed.json", INSTALLED);
     site.write("public/admin/report.php", "<?php\n").write("public/private/list.txt", "a");
+    site.write("public/inner/a.php", "<?php\n")
+        .write("public/inner/CHANGELOG.md", "a")
+        .write("public/inner/c.php", "<?php\n");
     // What is no fault: below a directory that nothing is sent of, hidden, denied by default, or guarded.
     site.write("secret/.htaccess", "Deny from all\n").write("secret/a.txt", "a");
     site.write("public/.git/HEAD", "ref").write("public/dump.sql", "x").write("public/composer.lock", "{}");

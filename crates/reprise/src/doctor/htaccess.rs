@@ -27,6 +27,9 @@ const WRITE: u32 = 2;
 /// Endings of what pages load.
 const ASSETS: [&str; 15] =
     ["css", "scss", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "woff", "woff2", "ttf"];
+/// Names, without their endings, of texts that are published with an application.
+const PUBLISHED: [&str; 8] =
+    ["authors", "changelog", "changes", "contributing", "copying", "license", "news", "readme"];
 /// Kinds of lines, with what does the same here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -128,8 +131,8 @@ fn scopes(tree: &Tree, root: &Path) -> Vec<Scope> {
     scopes
 }
 
-/// Denials of what anybody gets or runs: for each directive that denies, one file. Whether it is more than what pages load (styles, scripts
-/// of browsers, images, fonts) says how bad it is.
+/// Denials of what anybody gets or runs: for each directive that denies, one file. A file that shows what is in it is worse than a harmless one,
+/// and than a script, of which only its output is seen. A password before a script is as bad.
 fn reached(
     tree: &Tree,
     root: &Path,
@@ -152,8 +155,8 @@ fn reached(
         let asked = Asked { patterns: &patterns, path: &target, file: &whole.to_string_lossy() };
         let Some(denial) = denied::denial(&on_way, &asked) else { continue };
         let key = (denial.scope.file.as_str(), denial.by.line);
-        let is_asset = target.rsplit_once('.').is_some_and(|(_, ending)| ASSETS.contains(&ending));
-        if left == 0 || found.get(&key).is_some_and(|(_, is_partial, _)| is_asset || !is_partial) {
+        let is_harmless = is_harmless(&target);
+        if left == 0 || found.get(&key).is_some_and(|(_, is_partial, _)| is_harmless || !is_partial) {
             continue;
         }
         left -= 1;
@@ -166,11 +169,22 @@ fn reached(
                 denied::Kind::Password => Kind::Password,
                 denied::Kind::Denial => Kind::Denial,
             };
+            let is_partial = is_harmless || (runs && kind == Kind::Denial);
+            if is_partial && found.contains_key(&key) {
+                continue;
+            }
             let text = format!("{} ({target} is reached)", denial.by.text);
-            found.insert(key, (kind, is_asset, Place::new(denial.scope.file.as_str(), denial.by.line, text)));
+            found.insert(key, (kind, is_partial, Place::new(denial.scope.file.as_str(), denial.by.line, text)));
         }
     }
     found.into_values().collect()
+}
+
+/// Whether a file is one that pages load (styles, scripts of browsers, images, fonts), or a text that is published anyway.
+fn is_harmless(target: &str) -> bool {
+    let name = target.rsplit_once('/').map_or(target, |(_, name)| name);
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+    ASSETS.contains(&ending) || PUBLISHED.contains(&stem.to_ascii_lowercase().as_str())
 }
 
 /// Whether PHP's user can write scripts to a directory that would run.
