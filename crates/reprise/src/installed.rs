@@ -149,11 +149,15 @@ fn not_installed(wanted: Option<&WantedPhp>, candidates: &[Candidate]) -> Failur
         [first @ .., last] => format!("PHP {} and {last} are", first.join(", ")),
     };
     let why = format!("PHP {} is not installed for Reprise; {installed}", wanted.version);
-    let other = versions.first().map(|version| format!(", or php = \"{version}\"")).unwrap_or_default();
     let package = package();
-    let hint =
-        if package.ends_with(&wanted.version.to_string()) { package } else { format!("{package}, for its own PHP") };
-    Failure::new(Code::Configuration, &wanted.place, why).hint(format!("{hint}{other}"))
+    let has_package = package.ends_with(&wanted.version.to_string());
+    let hint = match versions.first() {
+        Some(version) if has_package => format!("{package}, or php = \"{version}\""),
+        Some(version) => format!("php = \"{version}\""),
+        None if has_package => package,
+        None => format!("{package}, and leave php out"),
+    };
+    Failure::new(Code::Configuration, &wanted.place, why).hint(hint)
 }
 
 /// Asks an executable what it is.
