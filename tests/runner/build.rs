@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,11 +13,8 @@ use crate::group::Group;
 /// The profile of all that is tested: debug assertions and overflow checks, little optimisation (Cargo.toml).
 pub const PROFILE: &str = "tests";
 
-/// Clippy as a compiler, as `cargo clippy` runs it.
-const LINTER: &str = "clippy-driver";
-
-/// The name of the program that starts the real programs.
-const BLACK_BOX: &str = "tests/black_box";
+/// The package whose test programs start the real programs.
+const BLACK_BOX: &str = "tests/";
 
 /// A program that holds tests.
 pub struct TestProgram {
@@ -30,14 +27,14 @@ pub struct TestProgram {
 }
 
 impl TestProgram {
-    /// The black box, which was built before.
-    pub fn black_box(path: PathBuf, directory: PathBuf) -> TestProgram {
-        TestProgram { path, directory, name: BLACK_BOX.to_owned() }
+    /// A part of the black box, which was built before.
+    pub fn black_box(path: PathBuf) -> TestProgram {
+        TestProgram { path, directory: project().join(BLACK_BOX), name: BLACK_BOX.to_owned() }
     }
 
     /// Whether it starts the real programs.
     pub fn is_black_box(&self) -> bool {
-        self.name == BLACK_BOX
+        self.name.starts_with(BLACK_BOX)
     }
 }
 
@@ -45,8 +42,6 @@ impl TestProgram {
 pub enum Wanted {
     /// The unit tests and the black box.
     AllTests,
-    /// The same and the examples, by a compiler that lints what it compiles. `cargo clippy` would look at all libraries again.
-    Linted,
     /// The black box.
     BlackBox,
 }
@@ -55,8 +50,6 @@ pub enum Wanted {
 pub struct Built {
     /// The programs with tests.
     pub programs: Vec<TestProgram>,
-    /// What the compiler, or clippy, warns of. Each is text for people.
-    pub warnings: Vec<String>,
     /// The processor time.
     pub processor: Duration,
 }
@@ -64,20 +57,24 @@ pub struct Built {
 /// Builds the programs and the tests.
 pub fn build(wanted: &Wanted) -> Result<Built, String> {
     let mut cargo = cargo();
-    cargo.args(["build", "--profile", PROFILE, "--workspace", "--bins"]);
+    cargo.args(["build", "--profile", PROFILE, "--workspace", "--bins", "--message-format=json-render-diagnostics"]);
     match wanted {
-        Wanted::AllTests => cargo.args(["--tests", "--message-format=json-render-diagnostics"]),
-        Wanted::Linted => {
-            cargo.args(["--tests", "--examples", "--message-format=json"]).env("RUSTC_WORKSPACE_WRAPPER", LINTER)
-        }
-        Wanted::BlackBox => cargo.args(["--test", "black_box", "--message-format=json-render-diagnostics"]),
+        Wanted::AllTests => cargo.arg("--tests"),
+        Wanted::BlackBox => cargo.args(subjects()?.iter().flat_map(|subject| ["--test", subject])),
     };
-    let (status, said, processor) = finish(cargo.stdout(Stdio::piped()))?;
-    let warnings: Vec<String> = said.lines().filter_map(warning).collect();
-    if !status.success() {
-        return Err(format!("{}cargo build: {status}", warnings.concat()));
-    }
-    Ok(Built { programs: said.lines().filter_map(test_program).collect(), warnings, processor })
+    let (said, processor) = run(cargo.stdout(Stdio::piped()))?;
+    Ok(Built { programs: said.lines().filter_map(test_program).collect(), processor })
+}
+
+/// The programs of the black box: Cargo makes one of each directory.
+fn subjects() -> Result<Vec<String>, String> {
+    let place = project().join("tests/tests");
+    let failed = |error: std::io::Error| format!("{}: {error}", place.display());
+    let entries = std::fs::read_dir(&place).map_err(failed)?;
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
 }
 
 /// Where Cargo builds: another directory than the usual one on another platform.
@@ -122,14 +119,6 @@ fn cargo() -> Command {
 
 /// Runs Cargo, which must succeed. Returns what it prints into a pipe, and the processor time.
 pub fn run(cargo: &mut Command) -> Result<(String, Duration), String> {
-    match finish(cargo)? {
-        (status, said, processor) if status.success() => Ok((said, processor)),
-        (status, ..) => Err(format!("cargo build: {status}")),
-    }
-}
-
-/// Runs Cargo to its end. Returns its status too.
-fn finish(cargo: &mut Command) -> Result<(ExitStatus, String, Duration), String> {
     let failed = |error: std::io::Error| format!("cargo: {error}");
     let mut group = Group::start(cargo).map_err(failed)?;
     let mut said = Vec::new();
@@ -137,13 +126,10 @@ fn finish(cargo: &mut Command) -> Result<(ExitStatus, String, Duration), String>
         output.read_to_end(&mut said).map_err(failed)?;
     }
     let (status, processor) = group.finish().map_err(failed)?;
-    Ok((status, String::from_utf8_lossy(&said).into_owned(), processor))
-}
-
-/// A line of what Cargo says: a message of the compiler.
-fn warning(line: &str) -> Option<String> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    Some(message["message"]["rendered"].as_str()?.to_owned())
+    match status.success() {
+        true => Ok((String::from_utf8_lossy(&said).into_owned(), processor)),
+        false => Err(format!("cargo build: {status}")),
+    }
 }
 
 /// A line of what Cargo says: an artifact with tests that can be run.

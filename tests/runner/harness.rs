@@ -14,6 +14,8 @@ use crate::build::TestProgram;
 use crate::gate::{Bounds, Gate};
 use crate::group::{Group, interrupted};
 use crate::report::{Counts, Ran};
+use crate::selection::begins;
+use crate::times::Costs;
 
 /// How a set of tests is run.
 pub struct Plan<'a> {
@@ -25,8 +27,8 @@ pub struct Plan<'a> {
     pub selects: &'a (dyn Fn(&str) -> bool + Sync),
     /// Which want the machine for themselves: one after the other, when the others have ended.
     pub alone: &'a [&'a str],
-    /// Which take longest, and so are begun first. By the beginning of their names.
-    pub first: &'a [&'a str],
+    /// What they have cost before: those that took longest begin first.
+    pub costs: &'a Costs,
     /// How long a test may take, in seconds of a quiet machine.
     pub limit_s: &'a (dyn Fn(&str) -> u64 + Sync),
 }
@@ -35,6 +37,16 @@ struct Test<'a> {
     program: &'a TestProgram,
     name: String,
 }
+
+impl Test<'_> {
+    /// The black box is what most tests are of: their names stand by themselves.
+    fn full_name(&self) -> String {
+        if self.program.is_black_box() { self.name.clone() } else { format!("{} {}", self.program.name, self.name) }
+    }
+}
+
+/// What a test takes that no table has.
+const UNKNOWN: Duration = Duration::from_secs(2);
 
 /// Runs the tests of these programs. Before those that want the machine for themselves, `quiet` waits for what else runs.
 pub fn run(programs: &[&TestProgram], plan: &Plan, quiet: &dyn Fn()) -> (Counts, Vec<Ran>) {
@@ -49,10 +61,10 @@ pub fn run(programs: &[&TestProgram], plan: &Plan, quiet: &dyn Fn()) -> (Counts,
             }
         }
     }
-    let begins = |words: &[&str], name: &str| words.iter().position(|word| name.starts_with(word));
     let (alone, mut together): (Vec<Test>, Vec<Test>) =
-        tests.into_iter().partition(|test| begins(plan.alone, &test.name).is_some());
-    together.sort_by_key(|test| begins(plan.first, &test.name).unwrap_or(usize::MAX));
+        tests.into_iter().partition(|test| begins(plan.alone, &test.name));
+    let took = |test: &Test| plan.costs.get(&test.full_name()).map_or(UNKNOWN, |cost| cost.took);
+    together.sort_by_key(|test| std::cmp::Reverse(took(test)));
     let mut ran = run_queue(together, plan, plan.bounds);
     quiet();
     ran.extend(run_queue(alone, plan, Bounds::ONE));
@@ -106,7 +118,7 @@ fn run_queue(tests: Vec<Test>, plan: &Plan, bounds: Bounds) -> Vec<Ran> {
 
 fn run_one(test: &Test, plan: &Plan, output: &Path) -> Ran {
     let began = Instant::now();
-    let name = format!("{}{}", prefix(test.program), test.name);
+    let name = test.full_name();
     match start(test, plan, output) {
         Ok(group) => {
             let limit = tests::seconds((plan.limit_s)(&test.name));
@@ -116,11 +128,6 @@ fn run_one(test: &Test, plan: &Plan, output: &Path) -> Ran {
         }
         Err(error) => Ran::never(name, error.to_string()),
     }
-}
-
-/// The black box is what most tests are of: their names stand by themselves.
-fn prefix(program: &TestProgram) -> String {
-    if program.name == "tests/black_box" { String::new() } else { format!("{} ", program.name) }
 }
 
 fn start(test: &Test, plan: &Plan, output: &Path) -> std::io::Result<Group> {

@@ -11,6 +11,7 @@ use crate::build::TestProgram;
 use crate::gate::Bounds;
 use crate::harness::{self, Plan};
 use crate::report::{Counts, Ran, Report};
+use crate::times::Costs;
 
 /// The document.
 const DOCUMENT: &str = "docs/measurements/soak.md";
@@ -178,7 +179,8 @@ fn without_limit(
 ) -> (Counts, Vec<Ran>) {
     const DAY_S: u64 = 24 * 3600;
     let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
-    let plan = Plan { bounds: Bounds::ONE, environment, selects, alone: &[], first: &[], limit_s: &|_| DAY_S };
+    let plan =
+        Plan { bounds: Bounds::ONE, environment, selects, alone: &[], costs: &Costs::new(), limit_s: &|_| DAY_S };
     harness::run(&programs, &plan, &|| {})
 }
 

@@ -15,9 +15,12 @@
 //! | [`group`] | process groups, which end as a whole; Ctrl-C |
 //! | [`command`] | a stage that is another program, which counts in lines "check: ok …" |
 //! | [`report`] | times, processor time and counts |
+//! | [`budget`] | how much processor time the default run may take |
+//! | [`times`] | what tests cost in an earlier run |
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod build;
 mod command;
 mod gate;
@@ -28,6 +31,7 @@ mod platform;
 mod report;
 mod selection;
 mod stages;
+mod times;
 
 use std::process::ExitCode;
 
@@ -39,7 +43,8 @@ const USAGE: &str = "\
 ./test --full           The same untrimmed, with the long runs and with fuzzing by time; writes docs/measurements/soak.md.
 ./test NAME…            Only the black-box tests whose names contain a NAME.
 ./test --stage STAGE…   Only these stages.
-./test --stages         Prints the names of the stages.";
+./test --stages         Prints the names of the stages.
+./test --keep-times     Keeps what the tests of the last run cost, in tests/runner/times.tsv, which is committed.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,10 +53,18 @@ fn main() -> ExitCode {
         eprintln!("./test: signals: {error}");
         return ExitCode::FAILURE;
     }
-    let report = Report::new();
+    let report = Report::new(match words[..] {
+        [] | ["--full"] => Some(times::LAST),
+        ["--built", ..] => Some(times::OF_BUILT),
+        _ => None,
+    });
     match words[..] {
-        [] => stages::run(&stages::DEFAULT, &report),
+        [] => {
+            stages::run(&stages::DEFAULT, &report);
+            report.hold_to_budget();
+        }
         ["--full"] => stages::run(&stages::FULL, &report),
+        ["--keep-times"] => return keep_times(),
         ["--stages"] => {
             stages::names().for_each(|name| println!("{name}"));
             return ExitCode::SUCCESS;
@@ -60,8 +73,9 @@ fn main() -> ExitCode {
             Ok(chosen) => stages::run(&chosen, &report),
             Err(unknown) => return misused(&format!("there is no stage '{unknown}'")),
         },
-        ["--built", program, directory, ref names @ ..] => {
-            stages::run_built(TestProgram::black_box(program.into(), directory.into()), names, &report);
+        ["--built", programs, ref names @ ..] => {
+            let programs: Vec<TestProgram> = std::env::split_paths(programs).map(TestProgram::black_box).collect();
+            stages::run_built(&programs, names, &report);
         }
         [first, ..] if first.starts_with('-') => return misused(&format!("unknown option {first}")),
         ref names => stages::run_named(names, &report),
@@ -72,4 +86,15 @@ fn main() -> ExitCode {
 fn misused(what: &str) -> ExitCode {
     eprintln!("./test: {what}\n{USAGE}");
     ExitCode::from(64)
+}
+
+fn keep_times() -> ExitCode {
+    match times::keep() {
+        Ok(said) => println!("{said}"),
+        Err(error) => {
+            eprintln!("./test: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
 }

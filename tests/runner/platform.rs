@@ -9,7 +9,8 @@ use tests::server::{program, project};
 
 use crate::build::{self, TestProgram};
 use crate::command;
-use crate::report::Counts;
+use crate::report::{Counts, Report};
+use crate::times;
 
 /// Which release is the other one, by the release that this machine runs. What this machine builds has to run there, so the other
 /// release's C library must not be older.
@@ -67,13 +68,14 @@ impl Platform {
 
     /// Builds reprise-php for the other platform, and runs the tests of the black box whose names begin so with it and with the
     /// other programs of this platform.
-    pub fn run_tests(&self, programs: &[TestProgram], names: &[&str]) -> Counts {
+    pub fn run_tests(&self, programs: &[TestProgram], names: &[&str], report: &Report) -> Counts {
         let directory = self.target().join(build::PROFILE);
         match self.build().and_then(|processor| build::copy_programs(&directory).map(|()| processor)) {
             Ok(processor) => {
                 // Isolation by fork has nothing that depends on PHP's version.
                 let rewinds = [("REPRISE_ISOLATION", "rewind".to_owned())];
-                self.run_with(&directory, programs, names, &rewinds).and(Counts { processor, ..Counts::default() })
+                self.run_with(&directory, programs, names, &rewinds, report)
+                    .and(Counts { processor, ..Counts::default() })
             }
             Err(why) => failed(&why),
         }
@@ -85,12 +87,13 @@ impl Platform {
         programs: &[TestProgram],
         names: &[&str],
         environment: &[(&'static str, String)],
+        report: &Report,
     ) -> Counts {
         let directory = self.target().join("both");
         match self.build().and_then(|processor| self.copy_both(&directory).map(|()| processor)) {
-            Ok(processor) => {
-                self.run_with(&directory, programs, names, environment).and(Counts { processor, ..Counts::default() })
-            }
+            Ok(processor) => self
+                .run_with(&directory, programs, names, environment, report)
+                .and(Counts { processor, ..Counts::default() }),
             Err(why) => failed(&why),
         }
     }
@@ -125,14 +128,14 @@ impl Platform {
         programs: &[TestProgram],
         names: &[&str],
         environment: &[(&'static str, String)],
+        report: &Report,
     ) -> Counts {
-        let Some(black_box) = programs.iter().find(|program| program.is_black_box()) else {
-            return failed("no program holds the black box");
-        };
         let runner = program().with_file_name("runner");
         let mut command = self.command(&runner);
-        command.arg("--built").arg(&black_box.path).arg(&black_box.directory).args(names);
-        command::run(command.env("REPRISE_PROGRAMS", directory).envs(environment.iter().cloned()))
+        command.arg("--built").arg(black_box(programs)).args(names);
+        let counts = command::run(command.env("REPRISE_PROGRAMS", directory).envs(environment.iter().cloned()));
+        report.keep_costs(times::of_built(&self.target()), &format!("PHP {}", self.php));
+        counts
     }
 
     /// The oldest Rust that Reprise is built with, which is that release's own, accepts all of it.
@@ -148,6 +151,12 @@ impl Platform {
         let mut command = self.command(&project().join("test"));
         command::run(command.arg("--stage").args(stages))
     }
+}
+
+/// The programs of the black box, as `runner --built` takes them: with colons between them.
+pub fn black_box(programs: &[TestProgram]) -> std::ffi::OsString {
+    let paths = programs.iter().filter(|program| program.is_black_box()).map(|program| &program.path);
+    std::env::join_paths(paths).expect("Cargo's names have no colon")
 }
 
 /// Has `scripts/root` make a root directory, or find it.
@@ -188,10 +197,7 @@ fn own_release() -> String {
 
 /// Runs the tests of the black box whose names begin so with programs for arm64, which `scripts/cross` builds.
 pub fn arm64(programs: &[TestProgram], names: &[&str]) -> Counts {
-    let Some(black_box) = programs.iter().find(|program| program.is_black_box()) else {
-        return failed("no program holds the black box");
-    };
     let mut command = Command::new(project().join("scripts/cross"));
-    command.arg("test").arg(program().with_file_name("runner")).arg(&black_box.path).arg(&black_box.directory);
+    command.arg("test").arg(program().with_file_name("runner")).arg(black_box(programs));
     command::run(command.args(names))
 }

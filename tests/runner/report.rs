@@ -1,19 +1,19 @@
 //! What ran, how long it took and how much processor time that was.
 
-use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use tests::server::project;
-
+use crate::budget::{self, Spent};
 use crate::group::interrupted;
+use crate::times::{self, Costs};
 
-/// How many of the slowest tests are listed.
-const SLOWEST: usize = 15;
+/// How many of the most expensive tests are listed.
+const LISTED: usize = 10;
 
-/// Where all tests of a run are listed, below the project.
-const TIMES: &str = "target/test-times.tsv";
+/// Stages that make what others run.
+const BUILDS: [&str; 4] =
+    ["build", "build with sanitizers", "build for the other platform", "root directory of two versions"];
 
 /// What a stage counted.
 #[derive(Default, Clone, Copy)]
@@ -70,14 +70,26 @@ struct Stage {
 /// All stages and tests of this run.
 pub struct Report {
     began: Instant,
+    /// Where the costs of tests are written, in the target directory; `None`: what runs is a part of what usually does.
+    table: Option<&'static str>,
     stages: Mutex<Vec<Stage>>,
     tests: Mutex<Vec<Ran>>,
+    left_out: Mutex<Vec<String>>,
+    /// How slow the machine was after each stage.
+    slowness: Mutex<Vec<f64>>,
 }
 
 impl Report {
     /// A run that begins now.
-    pub fn new() -> Report {
-        Report { began: Instant::now(), stages: Mutex::default(), tests: Mutex::default() }
+    pub fn new(table: Option<&'static str>) -> Report {
+        Report {
+            began: Instant::now(),
+            table,
+            stages: Mutex::default(),
+            tests: Mutex::default(),
+            left_out: Mutex::default(),
+            slowness: Mutex::default(),
+        }
     }
 
     /// Runs a stage and notes what it took. Returns whether nothing failed.
@@ -86,6 +98,7 @@ impl Report {
         let began = Instant::now();
         let counts = run();
         let took = began.elapsed();
+        self.slowness.lock().expect("no thread panics with the lock").push(budget::slowness());
         println!("--- {name}: {} passed, {} failed, {:.0} s\n", counts.passed, counts.failed, took.as_secs_f64());
         self.stages.lock().expect("no thread panics with the lock").push(Stage { name, took, counts });
         counts.failed == 0
@@ -96,16 +109,43 @@ impl Report {
         self.tests.lock().expect("no thread panics with the lock").extend(tests);
     }
 
-    /// Writes all tests to [`TIMES`], by processor time: whoever shortens the run begins at the top.
-    fn write_times(tests: &[Ran]) -> std::io::Result<()> {
-        let mut tests: Vec<&Ran> = tests.iter().collect();
-        tests.sort_by_key(|test| std::cmp::Reverse(test.processor));
-        let mut text = "CPU s\ts\ttest\n".to_owned();
-        for test in tests {
-            let (took, processor) = (test.took.as_secs_f64(), test.processor.as_secs_f64());
-            let _ = writeln!(text, "{processor:.2}\t{took:.2}\t{}", test.name);
+    /// Keeps what another runner has run, under names that say where.
+    pub fn keep_costs(&self, costs: Costs, place: &str) {
+        let ran = |(name, cost): (String, times::Cost)| Ran {
+            name: format!("{name} ({place})"),
+            took: cost.took,
+            processor: cost.processor,
+            output: String::new(),
+            failure: None,
+        };
+        self.keep(costs.into_iter().map(ran).collect());
+    }
+
+    /// Notes what this machine cannot run: the last line of the run has it.
+    pub fn leave_out(&self, what: String) {
+        println!("left out: {what}");
+        self.left_out.lock().expect("no thread panics with the lock").push(what);
+    }
+
+    /// Says what the run has cost, and fails it if that is far too much.
+    pub fn hold_to_budget(&self) {
+        if interrupted().is_some() {
+            return;
         }
-        std::fs::write(project().join(TIMES), text)
+        let stages = self.stages.lock().expect("no thread panics with the lock");
+        let processor =
+            stages.iter().filter(|stage| !BUILDS.contains(&stage.name)).map(|stage| stage.counts.processor).sum();
+        drop(stages);
+        let mut slowness = self.slowness.lock().expect("no thread panics with the lock").clone();
+        slowness.sort_by(f64::total_cmp);
+        let spent = Spent { processor, slowness: slowness.get(slowness.len() / 2).copied().unwrap_or(1.0) };
+        let tests = self.tests.lock().expect("no thread panics with the lock");
+        let (said, is_failed) = spent.judge(&tests, &times::kept());
+        drop(tests);
+        self.stage("processor time", || {
+            println!("{said}");
+            if is_failed { Counts::FAILED } else { Counts::default() }
+        });
     }
 
     /// Prints the summary; failed tests are the last before it.
@@ -119,14 +159,15 @@ impl Report {
             }
         }
         if tests.len() > 1 {
-            tests.sort_by_key(|test| std::cmp::Reverse(test.took));
-            println!("\n{:>8} {:>8}  slowest tests", "s", "CPU s");
-            for test in tests.iter().take(SLOWEST) {
+            tests.sort_by_key(|test| std::cmp::Reverse(test.processor));
+            println!("\n{:>8} {:>8}  most expensive tests", "s", "CPU s");
+            for test in tests.iter().take(LISTED) {
                 println!("{:>8.1} {:>8.1}  {}", test.took.as_secs_f64(), test.processor.as_secs_f64(), test.name);
             }
-            match Report::write_times(&tests) {
-                Ok(()) => println!("{:>17}  all tests by processor time: {TIMES}", ""),
-                Err(error) => println!("{TIMES}: {error}"),
+            match self.table.map(|table| times::write(&tests, table)) {
+                Some(Ok(path)) => println!("{:>17}  all tests by processor time: {}", "", path.display()),
+                Some(Err(error)) => println!("the table of processor times: {error}"),
+                None => {}
             }
         }
         println!("\n{:>8} {:>8} {:>8} {:>8}  stage", "s", "CPU s", "passed", "failed");
@@ -145,7 +186,9 @@ impl Report {
             println!("\ninterrupted by signal {signal}: {passed} passed, {failed} failed, the others did not run");
             return ExitCode::from(u8::try_from(128 + signal).unwrap_or(1));
         }
-        println!("\n{passed} passed, {failed} failed");
+        let left_out = self.left_out.into_inner().expect("no thread panics with the lock");
+        let more = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join("; ")) };
+        println!("\n{passed} passed, {failed} failed{more}");
         ExitCode::from(u8::from(failed > 0 || passed == 0))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tests::once::SHARED;
 use tests::server::Directory;
@@ -13,10 +14,10 @@ use crate::harness::{self, Plan};
 use crate::platform::{Absent, Platform};
 use crate::report::{Counts, Report};
 use crate::selection::{
-    ALONE, FIRST, FULL_ONLY, JUDGES, NOT_SANITIZED, ON_ARM64, ON_OTHER_PLATFORM, PACKAGES, PHP_8_4, SANITIZED, SMOKE,
-    WITH_TWO_VERSIONS, begins, check_names, knows_php_8_4, limit_s,
+    ALONE, FULL_ONLY, JUDGES, MEASURING, NOT_SANITIZED, ON_ARM64, ON_OTHER_PLATFORM, PACKAGES, PHP_8_4, SANITIZED,
+    SMOKE, WITH_TWO_VERSIONS, begins, check_names, knows_php_8_4, limit_s,
 };
-use crate::{command, long, platform};
+use crate::{command, long, platform, times};
 
 /// A stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,8 +32,10 @@ pub enum Stage {
     Model,
     /// The model checker in any case.
     ModelAlways,
-    /// The scripts of bench/.
+    /// The scripts of bench/, if they have changed.
     Bench,
+    /// The scripts of bench/ in any case.
+    BenchAlways,
     /// The real programs.
     BlackBox,
     /// The real programs, and all tests.
@@ -70,9 +73,9 @@ pub enum Stage {
 }
 
 use Stage::{
-    Arm64, Bench, BlackBox, BlackBoxFull, Foreign, Fuzz, Judges, Libraries, Long, LongAudited, Model, ModelAlways,
-    OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Scrubbed, Style, TwoVersions,
-    TwoVersionsFull, Unit,
+    Arm64, Bench, BenchAlways, BlackBox, BlackBoxFull, Foreign, Fuzz, Judges, Libraries, Long, LongAudited, Model,
+    ModelAlways, OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Scrubbed, Style,
+    TwoVersions, TwoVersionsFull, Unit,
 };
 
 impl Stage {
@@ -90,7 +93,7 @@ pub const FULL: [Stage; 17] = [
     Style,
     Unit,
     ModelAlways,
-    Bench,
+    BenchAlways,
     BlackBoxFull,
     Scrubbed,
     Packages,
@@ -106,16 +109,17 @@ pub const FULL: [Stage; 17] = [
 ];
 
 /// Stages that measure nothing, and so run beside the black box.
-const BESIDE: [Stage; 2] = [Style, Bench];
+const BESIDE: [Stage; 3] = [Style, Bench, BenchAlways];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 23] = [
+const NAMES: [(&str, Stage); 24] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
     ("model checker", Model),
     ("model checker, always", ModelAlways),
     ("bench", Bench),
+    ("bench, always", BenchAlways),
     ("black box", BlackBox),
     ("black box, full", BlackBoxFull),
     ("rewinds, scrubbed", Scrubbed),
@@ -134,6 +138,9 @@ const NAMES: [(&str, Stage); 23] = [
     ("long runs", Long),
     ("long runs, audited", LongAudited),
 ];
+
+/// What tests that do more in `--full` read (`tests::amount`).
+const UNTRIMMED: &str = "REPRISE_FULL";
 
 /// With which the C part is built.
 const SANITIZERS: &str = "address,undefined";
@@ -155,8 +162,7 @@ pub fn by_name<'a>(names: &[&'a str]) -> Result<Vec<Stage>, &'a str> {
 
 /// Runs stages one after the other, but for those that run beside the black box. Without the programs none is begun.
 pub fn run(stages: &[Stage], report: &Report) {
-    let wanted = if stages.contains(&Style) { Wanted::Linted } else { Wanted::AllTests };
-    let Some(programs) = build(&wanted, report) else { return };
+    let Some(programs) = build(&Wanted::AllTests, report) else { return };
     if !report.stage("names", || check_names(&programs)) {
         return;
     }
@@ -216,7 +222,7 @@ pub fn run_named(names: &[&str], report: &Report) {
     let is_two = |name: &str| WITH_TWO_VERSIONS.iter().any(|word| name.starts_with(&module(word)));
     let (two, others): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| is_two(name));
     if !two.is_empty() {
-        report.stage("two versions of PHP", || two_versions(&programs, &two, &[]));
+        report.stage("two versions of PHP", || two_versions(&programs, &two, &[], report));
     }
     if !others.is_empty() {
         let selects =
@@ -226,9 +232,11 @@ pub fn run_named(names: &[&str], report: &Report) {
 }
 
 /// Runs the tests of a black box that was built before whose names begin so.
-pub fn run_built(black_box_program: TestProgram, names: &[&str], report: &Report) {
-    let selects = |name: &str| names.is_empty() || names.iter().any(|wanted| name.starts_with(wanted));
-    report.stage("black box", || black_box(&[black_box_program], vec![], &selects, report, &|| {}));
+pub fn run_built(programs: &[TestProgram], names: &[&str], report: &Report) {
+    let is_full = std::env::var_os(UNTRIMMED).is_some();
+    let is_meant = |name: &str| names.is_empty() || names.iter().any(|wanted| name.starts_with(wanted));
+    let selects = |name: &str| is_meant(name) && (is_full || !begins(&FULL_ONLY, name));
+    report.stage("black box", || black_box(programs, vec![], &selects, report, &|| {}));
 }
 
 fn build(wanted: &Wanted, report: &Report) -> Option<Vec<TestProgram>> {
@@ -236,10 +244,7 @@ fn build(wanted: &Wanted, report: &Report) -> Option<Vec<TestProgram>> {
     report.stage("build", || match build::build(wanted) {
         Ok(built) => {
             programs = Some(built.programs);
-            print!("{}", built.warnings.concat());
-            let is_checked = matches!(wanted, Wanted::Linted);
-            let failed = usize::from(!built.warnings.is_empty());
-            Counts { passed: usize::from(is_checked).saturating_sub(failed), failed, processor: built.processor }
+            Counts { processor: built.processor, ..Counts::default() }
         }
         Err(why) => {
             println!("{why}");
@@ -258,23 +263,24 @@ fn run_one(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn 
 }
 
 fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn()) -> Counts {
-    let is_here = |name: &str| !begins(&WITH_TWO_VERSIONS, name) && !begins(&JUDGES, name);
+    let is_here = |name: &str| ![&WITH_TWO_VERSIONS, &JUDGES, &MEASURING].iter().any(|words| begins(*words, name));
     match stage {
-        Style => command::run(Command::new("scripts/style").arg("--linted")),
+        Style => command::run(&mut Command::new("scripts/style")),
         Libraries => command::run(Command::new("scripts/deny").arg("--install")),
         Model => command::run(&mut Command::new("scripts/model")),
         ModelAlways => command::run(Command::new("scripts/model").arg("--always")),
-        Bench => {
-            let programs = tests::server::program().with_file_name("");
-            let mut python = Command::new("python3");
-            command::run(
-                python.args(["-m", "unittest", "discover", "-s", "bench/tests"]).env("REPRISE_PROGRAMS", programs),
-            )
-        }
+        Bench => bench(programs, vec![], false),
+        BenchAlways => bench(programs, full(), true),
         Foreign => foreign(None),
         Fuzz => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "3600"))),
         Unit => unit(programs, report),
-        BlackBox => black_box(programs, vec![], &|name| !begins(&FULL_ONLY, name) && is_here(name), report, quiet),
+        BlackBox => {
+            let other = Platform::other();
+            let is_there = |name: &str| begins(&ON_OTHER_PLATFORM, name) && other.is_ok();
+            let is_once = |name: &str| !begins(&SANITIZED, name) && !is_there(name);
+            let selects = |name: &str| !begins(&FULL_ONLY, name) && is_here(name) && is_once(name);
+            black_box(programs, vec![], &selects, report, quiet)
+        }
         BlackBoxFull => black_box(programs, full(), &|name| !begins(&PACKAGES, name) && is_here(name), report, quiet),
         Scrubbed => {
             let environment = vec![("REPRISE_ISOLATION", "rewind".to_owned()), ("REPRISE_SCRUB", "1".to_owned())];
@@ -284,12 +290,13 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         Judges => black_box(programs, full(), &|name| begins(&JUDGES, name), report, quiet),
         Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
         SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name) && is_here(name), report),
-        TwoVersions => two_versions(programs, &WITH_TWO_VERSIONS, &[]),
-        TwoVersionsFull => two_versions(programs, &WITH_TWO_VERSIONS, &full()),
+        TwoVersions => two_versions(programs, &WITH_TWO_VERSIONS, &[], report),
+        TwoVersionsFull => two_versions(programs, &WITH_TWO_VERSIONS, &full(), report),
         OtherPlatform => {
-            other_platform(Platform::other(), &|platform| platform.run_tests(programs, &ON_OTHER_PLATFORM))
+            let run = |platform: &Platform| platform.run_tests(programs, &ON_OTHER_PLATFORM, report);
+            other_platform(Platform::other(), report, &run)
         }
-        OtherPlatformFull => other_platform(Platform::other(), &|platform| {
+        OtherPlatformFull => other_platform(Platform::other(), report, &|platform| {
             platform.check_rust().and(platform.run_stages(&FULL_ON_OTHER_PLATFORM))
         }),
         Arm64 => platform::arm64(programs, &ON_ARM64),
@@ -299,9 +306,20 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
     }
 }
 
-/// Tests that do more in `--full` read this (`tests::amount`).
+/// The scripts of bench/ by their own tests, and what measures in the black box, if nothing of that is what the last good run left.
+fn bench(programs: &[TestProgram], environment: Vec<(&'static str, String)>, is_always: bool) -> Counts {
+    const RUN: &str = r#"python3 -m unittest discover -s bench/tests && "$0" --built "$@""#;
+    let runner = tests::server::program().with_file_name("runner");
+    let mut command = Command::new("scripts/checked");
+    command.args(is_always.then_some("--always")).args(["bench/tests/bench.checked", "bench", "crates/bench"]);
+    command.args(["tests/tests/cli/measuring.rs", "--", "bash", "-c", RUN]);
+    command.arg(&runner).arg(platform::black_box(programs)).args(MEASURING);
+    command::run(command.env("REPRISE_PROGRAMS", runner.with_file_name("")).envs(environment))
+}
+
+/// The environment of a full run.
 fn full() -> Vec<(&'static str, String)> {
-    vec![("REPRISE_FULL", "1".to_owned())]
+    vec![(UNTRIMMED, "1".to_owned())]
 }
 
 /// How many tests run at once. `REPRISE_TEST_THREADS` says another number.
@@ -314,7 +332,8 @@ fn bounds() -> Bounds {
 fn unit(programs: &[TestProgram], report: &Report) -> Counts {
     let units: Vec<&TestProgram> = programs.iter().filter(|program| !program.is_black_box()).collect();
     let bounds = bounds();
-    let plan = Plan { bounds, environment: vec![], selects: &|_| true, alone: &[], first: &[], limit_s: &limit_s };
+    let costs = &times::known();
+    let plan = Plan { bounds, environment: vec![], selects: &|_| true, alone: &[], costs, limit_s: &limit_s };
     let (counts, ran) = harness::run(&units, &plan, &|| {});
     report.keep(ran);
     counts
@@ -329,15 +348,23 @@ fn black_box(
     quiet: &dyn Fn(),
 ) -> Counts {
     let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
-    let is_known = knows_php_8_4();
-    let selects = |name: &str| selects(name) && (is_known || !begins(&PHP_8_4, name));
+    let (is_known, left_out) = (knows_php_8_4(), AtomicUsize::new(0));
+    let selects = |name: &str| {
+        let is_left_out = !is_known && begins(&PHP_8_4, name) && selects(name);
+        left_out.fetch_add(usize::from(is_left_out), Ordering::Relaxed);
+        selects(name) && !is_left_out
+    };
     // Applications are built once for all tests of the stage.
     let applications = Directory::new();
     environment.push((SHARED, applications.0.display().to_string()));
-    let plan =
-        Plan { bounds: bounds(), environment, selects: &selects, alone: &ALONE, first: &FIRST, limit_s: &limit_s };
+    let costs = &times::known();
+    let plan = Plan { bounds: bounds(), environment, selects: &selects, alone: &ALONE, costs, limit_s: &limit_s };
     let (counts, ran) = harness::run(&programs, &plan, quiet);
     report.keep(ran);
+    match left_out.into_inner() {
+        0 => {}
+        count => report.leave_out(format!("{count} tests of PHP 8.4: {}", PHP_8_4.join(", "))),
+    }
     counts
 }
 
@@ -370,17 +397,22 @@ fn sanitized(
 }
 
 /// What needs two versions of PHP.
-fn two_versions(programs: &[TestProgram], names: &[&str], environment: &[(&'static str, String)]) -> Counts {
-    let run = |platform: &Platform| platform.run_tests_of_both(programs, names, environment);
-    other_platform(Platform::with_two_versions(), &run)
+fn two_versions(
+    programs: &[TestProgram],
+    names: &[&str],
+    environment: &[(&'static str, String)],
+    report: &Report,
+) -> Counts {
+    let run = |platform: &Platform| platform.run_tests_of_both(programs, names, environment, report);
+    other_platform(Platform::with_two_versions(), report, &run)
 }
 
 /// The other platform, or why it is left out.
-fn other_platform(platform: Result<Platform, Absent>, run: &dyn Fn(&Platform) -> Counts) -> Counts {
+fn other_platform(platform: Result<Platform, Absent>, report: &Report, run: &dyn Fn(&Platform) -> Counts) -> Counts {
     match platform {
         Ok(platform) => run(&platform),
         Err(Absent::LeftOut(why)) => {
-            println!("left out: {why}");
+            report.leave_out(why);
             Counts::default()
         }
         Err(Absent::Failed(why)) => {

@@ -11,6 +11,7 @@
 //! | [`marking`] | an application whose scripts leave marks |
 //! | [`maxmind_file`] | small files of MaxMind's format |
 //! | [`modes`] | an entry script in each mode |
+//! | [`programs`] | which package has a program that is missing |
 //! | [`process`] | what /proc says of processes |
 //! | [`snapshot`] | scripts that call `reprise_snapshot()`, under both isolations, audited |
 //! | [`spoiled`] | what requests can change, as rows of PHP code |
@@ -21,6 +22,7 @@
 //! | [`closed_list`] | what may differ between the two |
 //! | [`tls`] | certificates, curl and openssl s_client |
 //! | [`upstream`] | servers that say what a test wants |
+//! | [`yard`] | releases, and nodes that serve them |
 //! | [`pebble`] | an authority that issues certificates |
 //! | [`peer`] | nginx with PHP-FPM to compare with, MariaDB |
 
@@ -41,11 +43,13 @@ pub mod once;
 pub mod pebble;
 pub mod peer;
 pub mod process;
+pub mod programs;
 pub mod server;
 pub mod snapshot;
 pub mod spoiled;
 pub mod tls;
 pub mod upstream;
+pub mod yard;
 
 use std::time::{Duration, Instant};
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use nix::unistd::{Uid, User};
 
+use crate::programs::not_started;
 use crate::server::{Directory, free_port};
 use crate::{once, process, wait_for, wait_until};
 
@@ -33,7 +34,8 @@ pub fn php_version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
         let print = "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;";
-        let output = Command::new("php").args(["-r", print]).output().expect("the command-line PHP");
+        let output = Command::new("php").args(["-r", print]).output();
+        let output = output.unwrap_or_else(|error| panic!("{}", not_started(Path::new("php"), &error)));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     })
@@ -72,7 +74,8 @@ impl Program {
         let name = command.get_program().to_string_lossy().into_owned();
         let output = || -> File { OpenOptions::new().create(true).append(true).open(log).expect("a log") };
         let child = command.stdin(Stdio::null()).stdout(output()).stderr(output()).spawn();
-        let child = child.unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        let program = Path::new(command.get_program());
+        let child = child.unwrap_or_else(|error| panic!("{}", not_started(program, &error)));
         Program { name, child, ended: None, log: log.to_owned(), stops_by: Signal::SIGTERM }
     }
 
@@ -310,7 +313,8 @@ impl Database {
 /// Runs a program to its end; panics with what it said unless that is a success.
 pub fn run_to_end(command: &mut Command) {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{name}: {error}"));
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{}", not_started(Path::new(&name), &error)));
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{name}: {}\n{}{}", output.status, said(&output.stdout), said(&output.stderr));
 }

@@ -463,10 +463,16 @@ impl Drop for Server {
             let tail: Vec<&str> = log.lines().rev().take(60).collect();
             eprintln!("--- server log\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
         }
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let began = Instant::now();
+        let mut is_told = false;
         self.signal(Signal::SIGTERM);
         while self.ended.is_none() && matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() > deadline {
+            // Nobody waits for what it still serves: a second signal ends the drain.
+            if began.elapsed() > DRAIN && !is_told {
+                is_told = true;
+                self.signal(Signal::SIGTERM);
+            }
+            if began.elapsed() > Duration::from_secs(20) {
                 // Its children see the end of the lifeline.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
@@ -476,6 +482,9 @@ impl Drop for Server {
         }
     }
 }
+
+/// How long the server of a test that is over may serve on.
+const DRAIN: Duration = Duration::from_millis(300);
 
 /// A number behind a name in the status as JSON, summed over all that have it.
 pub fn sum(status: &str, name: &str) -> u64 {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{Client, Response, Server, Setup};
+use crate::{Client, Response, Server, Setup, amount};
 
 /// Reasons for which workers are recycled though no request left anything behind. `reprise_info()['recycles']` has all the others too,
 /// and none of those may come unexpected.
@@ -78,8 +78,18 @@ $digest = md5(FFI::string($block, 1048576));
 function whole(): string { global $block, $digest; return md5(FFI::string($block, 1048576)) === $digest ? 'whole' : 'changed'; }
 "#;
 
-/// Runs a test under rewind and under fork, as far as [`isolations`] has them.
+/// Runs a test under rewind, and in `./test --full` under fork too, as far as [`isolations`] has them: what a rewind has to put back a fork
+/// has never seen.
 pub fn both(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
+    rewind(&setup, &test);
+    let is_trimmed = amount(1, 0) == 1 && isolations().contains(&"rewind");
+    if isolations().contains(&"fork") && !is_trimmed {
+        fork(&setup, &test);
+    }
+}
+
+/// Runs a test under rewind and under fork in any case, as far as [`isolations`] has them.
+pub fn always_both(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
     rewind(&setup, &test);
     if isolations().contains(&"fork") {
         fork(&setup, &test);

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::Setup;
+use crate::peer::run_to_end;
+use crate::programs::not_started;
 use crate::server::free_port;
 
 /// An authority, in a directory of its own.
@@ -18,8 +20,7 @@ pub struct Authority {
 const ECDSA: [&str; 4] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
 
 fn openssl(arguments: &[&str]) {
-    let output = Command::new("openssl").args(arguments).stdin(Stdio::null()).output().expect("openssl");
-    assert!(output.status.success(), "openssl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    run_to_end(Command::new("openssl").args(arguments));
 }
 
 impl Authority {
@@ -136,7 +137,7 @@ pub fn curl(url: &str, arguments: &[&str]) -> Got {
         .arg(url)
         .stdin(Stdio::null())
         .output()
-        .expect("curl");
+        .unwrap_or_else(|error| panic!("{}", not_started(Path::new("curl"), &error)));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (text, status) = text.rsplit_once('\n').unwrap_or((&text, "0"));
     Got {

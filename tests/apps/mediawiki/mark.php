@@ -1,5 +1,5 @@
 <?php
-// For LocalSettings.php, by tests/tests/apps/mediawiki/visitors.rs: /index.php?mark=WHAT says what it has been told, and by whom.
+// For LocalSettings.php, by tests/tests/apps/apps/mediawiki/visitors.rs: /index.php?mark=WHAT says what it has been told, and by whom.
 $wgHooks['BeforeInitialize'][] = function ($title, $unused, $output, $user, $request) {
     $what = $_GET['mark'] ?? null;
     if ($what === null) { return; }

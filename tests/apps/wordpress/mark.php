@@ -1,5 +1,5 @@
 <?php
-// For wp-content/mu-plugins, by tests/tests/interleaved.rs: /?mark=WHAT says what it has been told, and by whom.
+// For wp-content/mu-plugins, by tests/tests/apps/interleaved.rs: /?mark=WHAT says what it has been told, and by whom.
 add_action('wp_loaded', function () {
     $what = $_GET['mark'] ?? null;
     if ($what === null) { return; }

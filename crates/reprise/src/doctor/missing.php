@@ -50,13 +50,11 @@ trait Missing
     private function closing(int $at): int
     {
         $depth = 0;
-        for (; isset($this->tokens[$at]); $at++) {
-            $token = $this->tokens[$at];
-            // A part of a string may be a single brace, too.
-            $text = $token->id < 256 ? $token->text : '';
-            if (in_array($text, ['(', '[', '{'], true) || $token->is([T_CURLY_OPEN, T_DOLLAR_OPEN_CURLY_BRACES, T_ATTRIBUTE])) {
+        for (; isset($this->kinds[$at]); $at++) {
+            $kind = $this->kinds[$at];
+            if (in_array($kind, ['(', '[', '{', T_CURLY_OPEN, T_DOLLAR_OPEN_CURLY_BRACES, T_ATTRIBUTE], true)) {
                 $depth++;
-            } elseif (in_array($text, [')', ']', '}'], true) && --$depth <= 0) {
+            } elseif (in_array($kind, [')', ']', '}'], true) && --$depth <= 0) {
                 return $at;
             }
         }
@@ -72,7 +70,7 @@ trait Missing
 
     private function until(int $at, array $ends): int
     {
-        while (isset($this->tokens[$at]) && !$this->tokens[$at]->is($ends)) {
+        while (isset($this->kinds[$at]) && !in_array($this->kinds[$at], $ends, true)) {
             $at++;
         }
         return $at;
@@ -149,16 +147,17 @@ trait Missing
     /** Whether a bare word is a constant in an expression. */
     private function isConstant(int $at): bool
     {
-        static $before = ['(', ',', '=', '[', '.', '+', '-', '*', '/', '%', '|', '&', '^', '~', '!', '<', '>', '?', ':', '@', T_DOUBLE_ARROW,
+        static $before = null, $behind = null;
+        $before ??= array_flip(['(', ',', '=', '[', '.', '+', '-', '*', '/', '%', '|', '&', '^', '~', '!', '<', '>', '?', ':', '@', T_DOUBLE_ARROW,
             T_RETURN, T_ECHO, T_PRINT, T_OPEN_TAG_WITH_ECHO, T_CASE, T_BOOLEAN_AND, T_BOOLEAN_OR, T_LOGICAL_AND, T_LOGICAL_OR, T_LOGICAL_XOR,
             T_IS_EQUAL, T_IS_NOT_EQUAL, T_IS_IDENTICAL, T_IS_NOT_IDENTICAL, T_IS_SMALLER_OR_EQUAL, T_IS_GREATER_OR_EQUAL, T_SPACESHIP,
             T_COALESCE, T_COALESCE_EQUAL, T_PLUS_EQUAL, T_MINUS_EQUAL, T_CONCAT_EQUAL, T_OR_EQUAL, T_AND_EQUAL, T_SL, T_SR, T_POW, T_INT_CAST,
-            T_STRING_CAST, T_BOOL_CAST, T_REQUIRE, T_REQUIRE_ONCE, T_INCLUDE, T_INCLUDE_ONCE, T_EXIT, T_AMPERSAND_NOT_FOLLOWED_BY_VAR_OR_VARARG];
-        static $behind = [')', ',', ';', ']', '.', '+', '-', '*', '/', '%', '|', '&', '^', '<', '>', '?', ':', T_DOUBLE_ARROW, T_CLOSE_TAG,
+            T_STRING_CAST, T_BOOL_CAST, T_REQUIRE, T_REQUIRE_ONCE, T_INCLUDE, T_INCLUDE_ONCE, T_EXIT, T_AMPERSAND_NOT_FOLLOWED_BY_VAR_OR_VARARG]);
+        $behind ??= array_flip([')', ',', ';', ']', '.', '+', '-', '*', '/', '%', '|', '&', '^', '<', '>', '?', ':', T_DOUBLE_ARROW, T_CLOSE_TAG,
             T_BOOLEAN_AND, T_BOOLEAN_OR, T_LOGICAL_AND, T_LOGICAL_OR, T_LOGICAL_XOR, T_IS_EQUAL, T_IS_NOT_EQUAL, T_IS_IDENTICAL,
             T_IS_NOT_IDENTICAL, T_IS_SMALLER_OR_EQUAL, T_IS_GREATER_OR_EQUAL, T_SPACESHIP, T_COALESCE, T_SL, T_SR, T_POW,
-            T_AMPERSAND_NOT_FOLLOWED_BY_VAR_OR_VARARG, T_AMPERSAND_FOLLOWED_BY_VAR_OR_VARARG];
-        if (isset($this->types[$at]) || !$this->is($at - 1, $before) || !$this->is($at + 1, $behind)) {
+            T_AMPERSAND_NOT_FOLLOWED_BY_VAR_OR_VARARG, T_AMPERSAND_FOLLOWED_BY_VAR_OR_VARARG]);
+        if (isset($this->types[$at]) || !isset($before[$this->kinds[$at - 1] ?? '']) || !isset($behind[$this->kinds[$at + 1] ?? ''])) {
             return false;
         }
         if ($this->quotes && end($this->quotes) === count($this->braces)) {

@@ -13,6 +13,8 @@ final class File
 
     /** @var list<PhpToken> Without white space and comments. */
     private array $tokens = [];
+    /** @var list<int|string> Their kinds; a single character is a kind of its own. */
+    private array $kinds = [];
     private string $namespace = '';
     /** @var array<string, string> Imported classes, by alias in lower case. */
     private array $imports = [];
@@ -30,6 +32,7 @@ final class File
     /** The token that is looked at. */
     private int $at = 0;
 
+    private const NAMES = [T_STRING, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED, T_NAME_RELATIVE];
     private const ASKING = ['function_exists', 'is_callable', 'defined', 'class_exists', 'interface_exists', 'trait_exists',
         'enum_exists', 'method_exists', 'extension_loaded'];
     private const CALLS = ['set_error_handler', 'set_exception_handler', 'restore_error_handler', 'restore_exception_handler',
@@ -59,6 +62,7 @@ final class File
         foreach (PhpToken::tokenize($this->source) as $token) {
             if (!$token->is([T_WHITESPACE, T_COMMENT, T_DOC_COMMENT, T_INLINE_HTML, T_OPEN_TAG])) {
                 $this->tokens[] = $token;
+                $this->kinds[] = $token->id < 256 ? $token->text : $token->id;
             }
         }
         $pending = null;
@@ -144,8 +148,10 @@ final class File
                     }
                     break;
             }
-            $this->version($at);
-            $this->name($at);
+            if ($this->is($at, self::NAMES)) {
+                $this->version($at);
+                $this->name($at);
+            }
             $this->language($at);
         }
         $this->ask();
@@ -160,8 +166,7 @@ final class File
 
     private function is(int $at, array $kinds): bool
     {
-        $token = $this->tokens[$at] ?? null;
-        return $token !== null && $token->is($kinds);
+        return in_array($this->kinds[$at] ?? null, $kinds, true);
     }
 
     /** Whether an opening brace belongs to `namespace x {`. */
@@ -185,7 +190,7 @@ final class File
     private function ask(): void
     {
         foreach ($this->tokens as $at => $token) {
-            if (!$token->is([T_STRING, T_NAME_FULLY_QUALIFIED]) || !$this->is($at + 1, ['('])) {
+            if (!$this->is($at, [T_STRING, T_NAME_FULLY_QUALIFIED]) || !$this->is($at + 1, ['('])) {
                 continue;
             }
             $called = strtolower(ltrim($token->text, '\\'));
@@ -272,7 +277,7 @@ final class File
     private function version(int $at): void
     {
         $token = $this->tokens[$at];
-        if (!$token->is([T_STRING, T_NAME_FULLY_QUALIFIED]) || !in_array(ltrim($token->text, '\\'), ['PHP_VERSION_ID', 'PHP_VERSION', 'PHP_MAJOR_VERSION'], true)) {
+        if (!in_array(ltrim($token->text, '\\'), ['PHP_VERSION_ID', 'PHP_VERSION', 'PHP_MAJOR_VERSION'], true)) {
             return;
         }
         $version = 0;
@@ -309,9 +314,6 @@ final class File
     private function name(int $at): void
     {
         $token = $this->tokens[$at];
-        if (!$token->is([T_STRING, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED, T_NAME_RELATIVE])) {
-            return;
-        }
         $isObject = $this->is($at - 1, [T_OBJECT_OPERATOR, T_NULLSAFE_OBJECT_OPERATOR]);
         $isCall = $this->is($at + 1, ['(']);
         if ($isObject) {
@@ -323,7 +325,7 @@ final class File
         }
         if ($this->is($at - 1, [T_DOUBLE_COLON])) {
             $of = $this->tokens[$at - 2] ?? null;
-            if ($of?->is([T_STRING, T_NAME_QUALIFIED, T_NAME_FULLY_QUALIFIED, T_NAME_RELATIVE])) {
+            if ($of?->is(self::NAMES)) {
                 $member = strtolower($this->resolve($of)) . '::' . ($isCall ? strtolower($token->text) : $token->text);
                 if (isset($this->names['member'][$member])) {
                     $this->use('member', $member, $token->line);

@@ -1,5 +1,5 @@
 <?php
-// One case of what PHP-FPM does, by ?c=…; tests/tests/sapi.rs compares its answers.
+// One case of what PHP-FPM does, by ?c=…; tests/tests/php/sapi.rs compares its answers.
 ini_set('session.gc_probability', 0);
 switch ($_GET['c'] ?? '') {
     // headers

@@ -1,0 +1,4 @@
+//! The cache of responses.
+
+mod cache;
+mod cache_conformance;

@@ -1,0 +1,31 @@
+//! HTTP as clients speak it: connections, framing, HTTP/2, TLS, files, routing, bodies, limits of clients, other servers behind paths.
+
+mod acme;
+mod acme_pebble;
+mod announced_lengths;
+mod compression;
+mod ended_responses;
+mod files;
+mod host_headers;
+mod hostile;
+mod http;
+mod http2;
+mod http2_ambiguous;
+mod http2_floods;
+mod http2_tls;
+mod judges;
+mod large;
+mod leaving;
+mod listeners;
+mod proxy_protocol;
+mod rates;
+mod refused_bodies;
+mod request_ids;
+mod request_limits;
+mod routing;
+mod sent_files;
+mod spool;
+mod streaming;
+mod targets;
+mod tls;
+mod upstreams;
