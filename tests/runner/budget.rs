@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-use crate::report::Ran;
+use crate::ran::Ran;
 use crate::times::Costs;
 
 /// Seconds of processor time above which a run warns, and names what has grown.

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,6 +12,10 @@ use crate::group::Group;
 
 /// The profile of all that is tested: debug assertions and overflow checks, little optimisation (Cargo.toml).
 pub const PROFILE: &str = "tests";
+
+/// Clippy as a compiler, as `cargo clippy` runs it: looking at all libraries again by `cargo clippy` takes 300 s of processor time in a new
+/// checkout. All builds of this profile have it, so that what one has compiled another finds.
+const LINTER: &str = "clippy-driver";
 
 /// The package whose test programs start the real programs.
 const BLACK_BOX: &str = "tests/";
@@ -50,6 +54,8 @@ pub enum Wanted {
 pub struct Built {
     /// The programs with tests.
     pub programs: Vec<TestProgram>,
+    /// What the compiler, or clippy, warns of. Each is text for people.
+    pub warnings: Vec<String>,
     /// The processor time.
     pub processor: Duration,
 }
@@ -57,13 +63,18 @@ pub struct Built {
 /// Builds the programs and the tests.
 pub fn build(wanted: &Wanted) -> Result<Built, String> {
     let mut cargo = cargo();
-    cargo.args(["build", "--profile", PROFILE, "--workspace", "--bins", "--message-format=json-render-diagnostics"]);
+    cargo.args(["build", "--profile", PROFILE, "--workspace", "--bins", "--message-format=json"]);
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", LINTER);
     match wanted {
-        Wanted::AllTests => cargo.arg("--tests"),
+        Wanted::AllTests => cargo.args(["--tests", "--examples"]),
         Wanted::BlackBox => cargo.args(subjects()?.iter().flat_map(|subject| ["--test", subject])),
     };
-    let (said, processor) = run(cargo.stdout(Stdio::piped()))?;
-    Ok(Built { programs: said.lines().filter_map(test_program).collect(), processor })
+    let (status, said, processor) = finish(cargo.stdout(Stdio::piped()))?;
+    let warnings: Vec<String> = said.lines().filter_map(warning).collect();
+    if !status.success() {
+        return Err(format!("{}cargo build: {status}", warnings.concat()));
+    }
+    Ok(Built { programs: said.lines().filter_map(test_program).collect(), warnings, processor })
 }
 
 /// The programs of the black box: Cargo makes one of each directory.
@@ -119,6 +130,14 @@ fn cargo() -> Command {
 
 /// Runs Cargo, which must succeed. Returns what it prints into a pipe, and the processor time.
 pub fn run(cargo: &mut Command) -> Result<(String, Duration), String> {
+    match finish(cargo)? {
+        (status, said, processor) if status.success() => Ok((said, processor)),
+        (status, ..) => Err(format!("cargo build: {status}")),
+    }
+}
+
+/// Runs Cargo to its end. Returns its status too.
+fn finish(cargo: &mut Command) -> Result<(ExitStatus, String, Duration), String> {
     let failed = |error: std::io::Error| format!("cargo: {error}");
     let mut group = Group::start(cargo).map_err(failed)?;
     let mut said = Vec::new();
@@ -126,10 +145,13 @@ pub fn run(cargo: &mut Command) -> Result<(String, Duration), String> {
         output.read_to_end(&mut said).map_err(failed)?;
     }
     let (status, processor) = group.finish().map_err(failed)?;
-    match status.success() {
-        true => Ok((String::from_utf8_lossy(&said).into_owned(), processor)),
-        false => Err(format!("cargo build: {status}")),
-    }
+    Ok((status, String::from_utf8_lossy(&said).into_owned(), processor))
+}
+
+/// A line of what Cargo says: a message of the compiler.
+fn warning(line: &str) -> Option<String> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    Some(message["message"]["rendered"].as_str()?.to_owned())
 }
 
 /// A line of what Cargo says: an artifact with tests that can be run.

@@ -13,9 +13,14 @@ use tests::server::Directory;
 use crate::build::TestProgram;
 use crate::gate::{Bounds, Gate};
 use crate::group::{Group, interrupted};
-use crate::report::{Counts, Ran};
-use crate::selection::begins;
+use crate::ran::Ran;
+use crate::report::Counts;
 use crate::times::Costs;
+
+/// Whether a name begins with one of these.
+pub fn begins(words: &[&str], name: &str) -> bool {
+    words.iter().any(|word| name.starts_with(word))
+}
 
 /// How a set of tests is run.
 pub struct Plan<'a> {

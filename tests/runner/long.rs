@@ -10,7 +10,8 @@ use tests::server::project;
 use crate::build::TestProgram;
 use crate::gate::Bounds;
 use crate::harness::{self, Plan};
-use crate::report::{Counts, Ran, Report};
+use crate::ran::Ran;
+use crate::report::{Counts, Report};
 use crate::times::Costs;
 
 /// The document.

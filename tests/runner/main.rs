@@ -14,6 +14,7 @@
 //! | [`gate`] | how many tests run at once |
 //! | [`group`] | process groups, which end as a whole; Ctrl-C |
 //! | [`command`] | a stage that is another program, which counts in lines "check: ok …" |
+//! | [`ran`] | a test of a run |
 //! | [`report`] | times, processor time and counts |
 //! | [`budget`] | how much processor time the default run may take |
 //! | [`times`] | what tests cost in an earlier run |
@@ -28,6 +29,7 @@ mod group;
 mod harness;
 mod long;
 mod platform;
+mod ran;
 mod report;
 mod selection;
 mod stages;
@@ -54,9 +56,9 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let report = Report::new(match words[..] {
-        [] | ["--full"] => Some(times::LAST),
-        ["--built", ..] => Some(times::OF_BUILT),
-        _ => None,
+        [] | ["--full"] => times::LAST,
+        ["--built", ..] => times::OF_BUILT,
+        _ => times::OF_PART,
     });
     match words[..] {
         [] => {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::budget::{self, Spent};
 use crate::group::interrupted;
+use crate::ran::Ran;
 use crate::times::{self, Costs};
 
 /// How many of the most expensive tests are listed.
@@ -40,27 +41,6 @@ impl Counts {
     }
 }
 
-/// A test that ran.
-pub struct Ran {
-    /// Its name.
-    pub name: String,
-    /// How long it took.
-    pub took: Duration,
-    /// Its processor time, with that of all processes it waited for.
-    pub processor: Duration,
-    /// What it printed.
-    pub output: String,
-    /// Why it failed, if it did.
-    pub failure: Option<String>,
-}
-
-impl Ran {
-    /// One that could not be started.
-    pub fn never(name: String, why: String) -> Ran {
-        Ran { name, took: Duration::ZERO, processor: Duration::ZERO, output: String::new(), failure: Some(why) }
-    }
-}
-
 struct Stage {
     name: &'static str,
     took: Duration,
@@ -70,8 +50,8 @@ struct Stage {
 /// All stages and tests of this run.
 pub struct Report {
     began: Instant,
-    /// Where the costs of tests are written, in the target directory; `None`: what runs is a part of what usually does.
-    table: Option<&'static str>,
+    /// Where the costs of tests are written, in the target directory.
+    table: &'static str,
     stages: Mutex<Vec<Stage>>,
     tests: Mutex<Vec<Ran>>,
     left_out: Mutex<Vec<String>>,
@@ -81,7 +61,7 @@ pub struct Report {
 
 impl Report {
     /// A run that begins now.
-    pub fn new(table: Option<&'static str>) -> Report {
+    pub fn new(table: &'static str) -> Report {
         Report {
             began: Instant::now(),
             table,
@@ -164,10 +144,9 @@ impl Report {
             for test in tests.iter().take(LISTED) {
                 println!("{:>8.1} {:>8.1}  {}", test.took.as_secs_f64(), test.processor.as_secs_f64(), test.name);
             }
-            match self.table.map(|table| times::write(&tests, table)) {
-                Some(Ok(path)) => println!("{:>17}  all tests by processor time: {}", "", path.display()),
-                Some(Err(error)) => println!("the table of processor times: {error}"),
-                None => {}
+            match times::write(&tests, self.table) {
+                Ok(path) => println!("{:>17}  all tests by processor time: {}", "", path.display()),
+                Err(error) => println!("the table of processor times: {error}"),
             }
         }
         println!("\n{:>8} {:>8} {:>8} {:>8}  stage", "s", "CPU s", "passed", "failed");

@@ -5,13 +5,8 @@ use crate::build::TestProgram;
 use crate::harness;
 use crate::report::Counts;
 
-/// Whether a name begins with one of these.
-pub fn begins(words: &[&str], name: &str) -> bool {
-    words.iter().any(|word| name.starts_with(word))
-}
-
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 40] = [
+pub const FULL_ONLY: [&str; 43] = [
     "acme_pebble::",
     "apps::mediawiki::",
     "apps::unpacked::",
@@ -24,10 +19,12 @@ pub const FULL_ONLY: [&str; 40] = [
     "bridges::warm::",
     "bridges::wordpress_with_the_plugin",
     "bridges_package::applications_with_their_bridges",
+    "cache_applications::of_visitors::laravel",
     "cache_applications::of_wordpress::without_the_plugin",
     "cache_applications::of_wordpress::wordpress_without_a_cache",
     "cache_conformance::",
     "container::a_container_s_memory_limit",
+    "doctor::clean::wordpress",
     "fault_suite::",
     "guestbook::the_readme_s_command",
     "http2_tls::h2spec",
@@ -42,6 +39,7 @@ pub const FULL_ONLY: [&str; 40] = [
     "packages::small::checkouts",
     "packages::small::lintian",
     "packages::small::packages_have",
+    "phar::symfony::symfony_as_a_phar",
     "release::nodes::four_nodes_switch_together_under_load",
     "replaced_class::",
     "slow::the_log_names_the_line_of_a_slow_request",

@@ -10,12 +10,12 @@ use tests::server::Directory;
 use crate::build::{self, TestProgram, Wanted};
 use crate::gate::Bounds;
 use crate::group::interrupted;
-use crate::harness::{self, Plan};
+use crate::harness::{self, Plan, begins};
 use crate::platform::{Absent, Platform};
 use crate::report::{Counts, Report};
 use crate::selection::{
     ALONE, FULL_ONLY, JUDGES, MEASURING, NOT_SANITIZED, ON_ARM64, ON_OTHER_PLATFORM, PACKAGES, PHP_8_4, SANITIZED,
-    SMOKE, WITH_TWO_VERSIONS, begins, check_names, knows_php_8_4, limit_s,
+    SMOKE, WITH_TWO_VERSIONS, check_names, knows_php_8_4, limit_s,
 };
 use crate::{command, long, platform, times};
 
@@ -244,7 +244,9 @@ fn build(wanted: &Wanted, report: &Report) -> Option<Vec<TestProgram>> {
     report.stage("build", || match build::build(wanted) {
         Ok(built) => {
             programs = Some(built.programs);
-            Counts { processor: built.processor, ..Counts::default() }
+            print!("{}", built.warnings.concat());
+            let failed = usize::from(!built.warnings.is_empty());
+            Counts { passed: 1 - failed, failed, processor: built.processor }
         }
         Err(why) => {
             println!("{why}");
@@ -265,7 +267,7 @@ fn run_one(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn 
 fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn()) -> Counts {
     let is_here = |name: &str| ![&WITH_TWO_VERSIONS, &JUDGES, &MEASURING].iter().any(|words| begins(*words, name));
     match stage {
-        Style => command::run(&mut Command::new("scripts/style")),
+        Style => command::run(Command::new("scripts/style").arg("--linted")),
         Libraries => command::run(Command::new("scripts/deny").arg("--install")),
         Model => command::run(&mut Command::new("scripts/model")),
         ModelAlways => command::run(Command::new("scripts/model").arg("--always")),

@@ -9,10 +9,13 @@ use std::time::Duration;
 use tests::server::project;
 
 use crate::build;
-use crate::report::Ran;
+use crate::ran::Ran;
 
 /// A run's tests, below the target directory.
 pub const LAST: &str = "test-times.tsv";
+
+/// The same of a run of some tests or stages.
+pub const OF_PART: &str = "test-times.part.tsv";
 
 /// The same of a runner that another one has started.
 pub const OF_BUILT: &str = "test-times.built.tsv";

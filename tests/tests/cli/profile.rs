@@ -172,10 +172,11 @@ echo '{"pages": 1}';
 #[test]
 fn time_without_a_processor_counts_where_workers_run() {
     let server = Setup::empty().file("index.php", CALLING).application("workers = 6").start();
-    let seconds = amount(2, 20).to_string();
-    let look = || under_load_of(6, &server, || profile(&server, &["--seconds", &seconds, "--rate", "200"])).1;
+    let seconds = amount(3, 20);
+    let look =
+        || under_load_of(6, &server, || profile(&server, &["--seconds", &seconds.to_string(), "--rate", "200"])).1;
     // What runs beside this test may leave these workers no processor for as long as one look lasts.
-    let enough = if is_sanitized() { 10 } else { 30 };
+    let enough = if is_sanitized() { 10 } else { 6 * seconds as u64 };
     let ran = |profile: &Value| profile["running_samples"].as_u64() >= Some(enough);
     let profile = (0..6).map(|_| look()).find(ran).expect("a look with workers that had a processor");
     let (work, calls) = (percent_of(&profile, "work()", "total_us"), percent_of(&profile, "getrusage()", "total_us"));

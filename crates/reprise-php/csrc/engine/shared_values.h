@@ -4,8 +4,8 @@
  * permanent are what literals are without opcache: they end with the request, and PHP knows that. Permanent ones would
  * be kept: pcre_cache has a pointer to such a key for ever.
  *
- * What lives longer than a request, in PHP 8.2 and 8.4 (tests/tests/data_cache/data_cache_tables.rs looks for pointers from all of
- * it after a request has used values in each way):
+ * What lives longer than a request, in PHP 8.2 and 8.4 (tests/tests/data_cache/data_cache_tables.rs looks for pointers
+ * from all of it after a request has used values in each way):
  *
  * | table | what it takes |
  * |---|---|

@@ -1,6 +1,6 @@
 /*
- * Faults that tests/tests/snapshot/rewind_planted.rs plants in a rewind. The test shows that the checks of this build find them.
- * Only a build with REPRISE_SANITIZE=undefined-trap compiles this file.
+ * Faults that tests/tests/snapshot/rewind_planted.rs plants in a rewind. The test shows that the checks of this build
+ * find them. Only a build with REPRISE_SANITIZE=undefined-trap compiles this file.
  */
 #include <stdio.h>
 #include <stdlib.h>

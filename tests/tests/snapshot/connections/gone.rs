@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -171,6 +171,8 @@ fn a_restart_under_load_costs_only_what_ran() {
                                         if client.get(&page).status != 200 {
                                             failed.push(begun);
                                         }
+                                        // Steady, not as much as the machine can take.
+                                        thread::park_timeout(Duration::from_millis(3));
                                     }
                                     failed
                                 })
