@@ -6,9 +6,10 @@ use crate::harness;
 use crate::report::Counts;
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 43] = [
+pub const FULL_ONLY: [&str; 47] = [
     "acme_pebble::",
     "apps::mediawiki::",
+    "apps::symfony::symfony_from_a_snapshot",
     "apps::unpacked::",
     "bridges::hosts::",
     "bridges::laravel_with_its_bridge",
@@ -20,9 +21,12 @@ pub const FULL_ONLY: [&str; 43] = [
     "bridges::wordpress_with_the_plugin",
     "bridges_package::applications_with_their_bridges",
     "cache_applications::of_visitors::laravel",
+    "cache_applications::of_visitors::wordpress",
     "cache_applications::of_wordpress::without_the_plugin",
     "cache_applications::of_wordpress::wordpress_without_a_cache",
     "cache_conformance::",
+    "connections::bridged::symfony",
+    "connections::gone::a_restart_under_load",
     "container::a_container_s_memory_limit",
     "doctor::clean::wordpress",
     "fault_suite::",

@@ -290,7 +290,9 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         }
         Packages => black_box(programs, full(), &|name| begins(&PACKAGES, name), report, quiet),
         Judges => black_box(programs, full(), &|name| begins(&JUDGES, name), report, quiet),
-        Sanitizers => sanitized(programs, vec![], &|name| begins(&SANITIZED, name), report),
+        Sanitizers => {
+            sanitized(programs, vec![], &|name| begins(&SANITIZED, name) && !begins(&FULL_ONLY, name), report)
+        }
         SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name) && is_here(name), report),
         TwoVersions => two_versions(programs, &WITH_TWO_VERSIONS, &[], report),
         TwoVersionsFull => two_versions(programs, &WITH_TWO_VERSIONS, &full(), report),

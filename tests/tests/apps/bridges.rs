@@ -155,7 +155,7 @@ const SYMFONY: [Drawn; 3] = [
 fn symfony_with_its_runtime_answers_as_without() {
     let (_place, application) = build_bridged("symfony");
     let root = application.join("public");
-    for mode in &["snapshot", "worker", "classic"][..amount(2, 3)] {
+    for mode in &["snapshot", "worker", "classic"][..amount(1, 3)] {
         let setup = bridged(&root, mode, SYMFONY_WARM).env("APP_RUNTIME", RUNTIME);
         symfony(Pair::start(setup, plain(&root), &SYMFONY), mode);
     }

@@ -147,7 +147,7 @@ fn changes_lose_nothing(mode: Mode) {
     wait_until("both lanes serve", 30, || mode == Mode::Classic || ready() == [true, true]);
     let changes = Arc::new(AtomicUsize::new(0));
     let load = Load::begin(server.port, &changes);
-    for turn in 0..2 * amount(8, 50) {
+    for turn in 0..2 * amount(3, 50) {
         let (from, to) = (VERSIONS[turn % 2], VERSIONS[(turn + 1) % 2]);
         let (is_done, said) = change(&server, from, to);
         assert!(is_done, "to PHP {to}: {said}");

@@ -186,7 +186,7 @@ fn leak(client: &mut Client, case: &Case) -> Option<Vec<[i64; 4]>> {
     let mut counts = vec![measure(client)];
     // Caches fill up, and do not grow thereafter.
     let is_leak = (0..3).all(|turn| {
-        (0..amount(60, 350)).for_each(|round| ask(client, case, round));
+        (0..amount(40, 350)).for_each(|round| ask(client, case, round));
         counts.push(measure(client));
         counts[turn] != counts[turn + 1]
     });

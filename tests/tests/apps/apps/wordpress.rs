@@ -109,7 +109,7 @@ fn wordpress_answers_as_under_fpm() {
     let (database, build) = Build::wordpress();
     let site = site(&build, &database);
     let is_whole = amount(0, 1) == 1;
-    let list = &[NONCES, MOMENTS, SECRETS, PASSWORDS, PLACES][..amount(3, 5)];
+    let list = &[NONCES, MOMENTS, SECRETS, PASSWORDS, PLACES][..amount(4, 5)];
     // WordPress 7.1 takes avatars from one host.
     let numbered = if php_version() == "8.2" { vec![AVATARS] } else { vec![] };
     let mut pair = Pair::start(&site, "htdocs", &[list, &numbered], |setup| setup);

@@ -44,6 +44,8 @@ fn under_load<T>(nodes: &[Node], what: impl FnOnce() -> T) -> (T, Vec<Seen>, Vec
                     wrong.push(format!("{}: {text:.200}", response.status));
                 }
                 seen.push(Seen { version: code.unwrap_or_default().to_owned(), began, ended });
+                // Steady, not as much as the machine can take.
+                std::thread::park_timeout(Duration::from_millis(5));
             }
             (seen, wrong)
         };
