@@ -6,9 +6,10 @@ use crate::harness;
 use crate::report::Counts;
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 47] = [
+pub const FULL_ONLY: [&str; 50] = [
     "acme_pebble::",
     "apps::mediawiki::",
+    "apps::released::",
     "apps::symfony::symfony_from_a_snapshot",
     "apps::unpacked::",
     "bridges::hosts::",
@@ -44,6 +45,7 @@ pub const FULL_ONLY: [&str; 47] = [
     "packages::small::lintian",
     "packages::small::packages_have",
     "phar::symfony::symfony_as_a_phar",
+    "profile::looks_take_a_hundredth",
     "release::nodes::four_nodes_switch_together_under_load",
     "replaced_class::",
     "slow::the_log_names_the_line_of_a_slow_request",
@@ -52,6 +54,7 @@ pub const FULL_ONLY: [&str; 47] = [
     "verify::pages_of_wordpress",
     "verify_on_reload::a_plugin_of_wordpress",
     "verify_varying::pages_of_laravel",
+    "verify_varying::pages_of_symfony_with_tokens",
     "verify_varying::pages_of_wordpress",
     "verify_varying::tokens_of_sessions",
 ];

@@ -81,3 +81,14 @@ pub fn share_of(pid: i32, name: &str) -> u64 {
     }
     sum
 }
+
+/// Whether the tests run as root.
+pub fn is_root() -> bool {
+    nix::unistd::Uid::effective().is_root()
+}
+
+/// For tests that change owners, users or namespaces.
+#[track_caller]
+pub fn needs_root() {
+    assert!(is_root(), "run this test as root: it changes owners, users or namespaces");
+}

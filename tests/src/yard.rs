@@ -1,12 +1,11 @@
 //! Where tests make releases, and nodes that serve them.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::server::{Directory, free_port, program};
-use crate::{Client, Server, Setup};
+use crate::{Client, Server, Setup, process};
 
 /// A page that is made of two files of one release.
 const PAGE: &str = r#"<?php
@@ -54,16 +53,11 @@ impl Node {
 
     /// The process that follows the pool.
     pub fn follower(&self) -> i32 {
-        let name = |pid: &i32| crate::process::name(*pid).as_deref() == Some("reprise-release");
+        let name = |pid: &i32| process::name(*pid).as_deref() == Some("reprise-release");
         crate::wait_for("a process follows the pool", 20, || {
-            crate::process::children(self.server.pid()).into_iter().find(name)
+            process::children(self.server.pid()).into_iter().find(name)
         })
     }
-}
-
-/// Whether the tests run as root.
-pub fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|known| known.uid() == 0)
 }
 
 impl Yard {
@@ -162,7 +156,7 @@ impl Yard {
         let setup = Setup::empty().application("hosts = [\"none.example\"]").application("workers = 1");
         let directory = setup.directory().to_str().unwrap().to_owned();
         let admin = free_port();
-        let user = if is_root() { "release_user = \"backup\"\n" } else { "" };
+        let user = if process::is_root() { "release_user = \"backup\"\n" } else { "" };
         let place = if server.contains("release_dir") {
             String::new()
         } else {

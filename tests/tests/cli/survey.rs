@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::stat::Mode;
 use nix::unistd::{Uid, mkfifo};
+use tests::process::needs_root;
 use tests::server::{Directory, program};
 use tests::{Setup, seconds};
 
@@ -34,7 +35,7 @@ fn mode(path: &Path, bits: u32) {
 /// `reprise check` and the start name directories that the front cannot enter.
 #[test]
 fn directories_closed_to_the_front_are_named() {
-    assert!(Uid::effective().is_root(), "run the tests as root");
+    needs_root();
     let setup = Setup::empty()
         .file("index.php", "<?php echo 'controller';")
         .file("uploads/a.jpg", "jpg")

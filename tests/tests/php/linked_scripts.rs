@@ -120,7 +120,7 @@ fn links_that_follow_does_not_allow_are_refused_in_words() {
 /// The link may be open to PHP's user and what it leads to closed.
 #[test]
 fn a_linked_script_that_phps_user_cannot_read_is_named() {
-    assert!(nix::unistd::Uid::effective().is_root(), "run the tests as root");
+    tests::process::needs_root();
     let package = package(SHOW);
     fs::set_permissions(package.0.join("share"), fs::Permissions::from_mode(0o700)).expect("permissions");
     let lines = format!("front_controller = \"index.php\"\n{}", follow(&package));

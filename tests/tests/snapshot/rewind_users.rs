@@ -3,15 +3,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use tests::process::is_root;
 use tests::snapshot::{best_isolation, is_sanitized, snapshot};
 use tests::{Server, Setup, process, wait_until};
 
 const CASES: &str = "case 'count': echo ++$count, ' ', posix_geteuid(); break;\n";
 const BOOT: &str = "$count = 0; $held = range(1, 5000);";
-
-fn is_root() -> bool {
-    nix::unistd::Uid::effective().is_root()
-}
 
 /// Executables where an ordinary user can reach them.
 struct Place {

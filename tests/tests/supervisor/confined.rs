@@ -7,6 +7,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
+use tests::process::needs_root;
 use tests::server::{program, project};
 use tests::{Server, Setup, process, wait_for};
 
@@ -120,7 +121,7 @@ fn with_program(lines: &str) -> (String, String) {
 /// Programs that PHP starts keep their capabilities, unless `capabilities = "none"` empties the bounding set.
 #[test]
 fn programs_of_php_keep_their_rights_unless_the_configuration_takes_them() {
-    assert!(Uid::effective().is_root(), "run the tests as root");
+    needs_root();
     let all = process::status(std::process::id() as i32, "CapBnd").expect("our own");
     for lines in ["", "capabilities = \"keep\""] {
         let (php, program) = with_program(lines);
@@ -160,7 +161,7 @@ fn snapshot_and_worker_have_none_either() {
 /// As in a container that has taken it away.
 #[test]
 fn without_the_right_to_take_rights_the_server_says_so() {
-    assert!(Uid::effective().is_root(), "run the tests as root");
+    needs_root();
     let with = |line: &str| {
         let command = ["setpriv", "--bounding-set=-setpcap", "--"].map(std::path::PathBuf::from);
         let command = command.into_iter().chain([tests::server::program()]);

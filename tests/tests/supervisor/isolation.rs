@@ -1,11 +1,8 @@
 //! Who runs what, and what PHP code can reach.
 
 use nix::sys::signal::Signal;
+use tests::process::is_root;
 use tests::{Setup, process, wait_until};
-
-fn is_root() -> bool {
-    nix::unistd::Uid::effective().is_root()
-}
 
 /// All four ids of a process.
 fn ids(pid: i32, field: &str) -> Vec<String> {

@@ -28,7 +28,7 @@ fn is_clean(name: &str, directory: &Path) -> Duration {
 
 #[test]
 fn test_applications_have_no_errors() {
-    for name in ["symfony", "laravel", "slim"] {
+    for name in &["slim", "symfony", "laravel"][..tests::amount(1, 3)] {
         let (_directory, application) = build(name);
         is_clean(name, &application);
     }

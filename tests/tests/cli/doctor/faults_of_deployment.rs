@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use nix::unistd::{Uid, User, chown};
+use nix::unistd::{User, chown};
 
 use super::{Fault, Site, fault};
 
@@ -97,7 +97,7 @@ fn mode(path: &Path, bits: u32) {
 
 #[test]
 fn faults_of_deployments_are_found() {
-    assert!(Uid::effective().is_root(), "run the tests as root");
+    tests::process::needs_root();
     let site = Site::new();
     FAULTS.iter().filter(|fault| !fault.text.is_empty()).for_each(|fault| _ = site.write(fault.file, fault.text));
     site.write("composer.lock", LOCK).write("vendor/composer/installed.json", INSTALLED);

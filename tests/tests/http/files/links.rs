@@ -6,6 +6,7 @@ use std::process::Command;
 
 use nix::unistd::User;
 use tests::peer::Fpm;
+use tests::process::needs_root;
 use tests::wait_for;
 
 use super::*;
@@ -21,6 +22,7 @@ fn write(path: &Path, text: &str) {
 }
 
 fn link(target: impl AsRef<Path>, at: PathBuf, owner: u32) {
+    needs_root();
     fs::create_dir_all(at.parent().unwrap()).unwrap();
     symlink(target, &at).unwrap();
     lchown(&at, Some(owner), None).unwrap();
@@ -36,7 +38,7 @@ const LOOP: &str = "<?php $serve = fn () => print('looped ' . basename(__FILE__)
 /// Laravel's storage:link, Symfony's assets:install --symlink, and Debian's packages, files and scripts, in all modes: as nginx and PHP-FPM.
 #[test]
 fn links_of_frameworks_and_distributions_are_followed() {
-    assert!(Uid::effective().is_root(), "run the tests as root");
+    needs_root();
     let debian = Directory::new();
     for (name, text) in [
         ("javascript/prototype/prototype.js", "prototype"),
@@ -99,7 +101,7 @@ fn links_of_frameworks_and_distributions_are_followed() {
 /// sent. The front controller does not get it. Each link is named once in the log, and by `route` and `check`.
 #[test]
 fn links_that_prove_nothing_are_refused_by_name() {
-    assert!(Uid::effective().is_root(), "run the tests as root");
+    needs_root();
     let setup = Setup::empty().file("index.php", "<?php echo 'controller';").file("a.txt", "static");
     let (app, root) = (setup.directory().join("app"), setup.document_root().to_owned());
     for name in

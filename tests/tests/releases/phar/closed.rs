@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tests::process::is_root;
 use tests::process::{children, name, status};
 use tests::server::program;
 use tests::{Server, wait_for};
@@ -17,10 +18,6 @@ pub fn unpacked(server: &Server) -> PathBuf {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("descriptors");
     let mut places = descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     places.find(|place| place.display().to_string().contains("/.phars/")).expect("a directory")
-}
-
-fn is_root() -> bool {
-    nix::unistd::Uid::effective().is_root()
 }
 
 /// All below a directory, and it.

@@ -5,7 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use nix::sys::signal::Signal;
 use tests::peer::Program;
 
-use tests::yard::{Yard, is_root};
+use tests::process::is_root;
+use tests::yard::Yard;
 
 const LOOK: &str = r#"<?php
 $cache = ini_get('opcache.file_cache');
