@@ -39,7 +39,7 @@ fn work() -> u64 {
 pub struct Spent {
     /// Processor time without the builds.
     pub processor: Duration,
-    /// The median of [`slowness`] while it ran.
+    /// The median of [`slowness`] while it ran; 1 on a faster machine, whose seconds are taken as they are.
     pub slowness: f64,
 }
 

@@ -118,7 +118,7 @@ impl Report {
         drop(stages);
         let mut slowness = self.slowness.lock().expect("no thread panics with the lock").clone();
         slowness.sort_by(f64::total_cmp);
-        let spent = Spent { processor, slowness: slowness.get(slowness.len() / 2).copied().unwrap_or(1.0) };
+        let spent = Spent { processor, slowness: slowness.get(slowness.len() / 2).copied().unwrap_or(1.0).max(1.0) };
         let tests = self.tests.lock().expect("no thread panics with the lock");
         let (said, is_failed) = spent.judge(&tests, &times::kept());
         drop(tests);
