@@ -46,7 +46,7 @@ pub struct Spent {
 impl Spent {
     /// In seconds of the machine for which the budget is.
     fn seconds(&self) -> f64 {
-        self.processor.as_secs_f64() / self.slowness.max(f64::EPSILON)
+        self.processor.as_secs_f64() / self.slowness
     }
 
     /// What is said of it, and whether the run fails.
@@ -76,7 +76,7 @@ fn grown<'a>(tests: &'a [Ran], before: &Costs, slowness: f64) -> Vec<(&'a str, f
         .iter()
         .map(|test| {
             let then = before.get(&test.name).map_or(0.0, |cost| cost.processor.as_secs_f64());
-            (test.name.as_str(), test.processor.as_secs_f64() / slowness.max(f64::EPSILON), then)
+            (test.name.as_str(), test.processor.as_secs_f64() / slowness, then)
         })
         .filter(|(_, now, then)| now - then > GROWN.0 && *now > then * GROWN.1)
         .collect();

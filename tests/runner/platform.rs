@@ -26,15 +26,20 @@ pub struct Platform {
 impl Platform {
     /// The other platform, its root directory made if need be. The error says why its tests are left out, or what failed.
     pub fn other() -> Result<Platform, Absent> {
+        let (release, php) = Platform::possible().map_err(Absent::LeftOut)?;
+        Ok(Platform { root: make_root(release, php)?, release, php })
+    }
+
+    /// Release and PHP of the other platform that this machine can have, without making anything. The error says why there is none.
+    pub fn possible() -> Result<(&'static str, &'static str), String> {
         let own = own_release();
         let Some(&(_, release, php)) = OTHER.iter().find(|(known, ..)| *known == own) else {
-            return Err(Absent::LeftOut(format!("no other platform is known to one that runs Debian '{own}'")));
+            return Err(format!("no other platform is known to one that runs Debian '{own}'"));
         };
-        if !nix::unistd::Uid::effective().is_root() {
-            let why = format!("Debian {release} with PHP {php} is entered by chroot, which needs root");
-            return Err(Absent::LeftOut(why));
+        match tests::process::is_root() {
+            true => Ok((release, php)),
+            false => Err(format!("Debian {release} with PHP {php} is entered by chroot, which needs root")),
         }
-        Ok(Platform { root: make_root(release, php)?, release, php })
     }
 
     /// The same with this platform's PHP below /opt.

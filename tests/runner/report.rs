@@ -12,10 +12,6 @@ use crate::times::{self, Costs};
 /// How many of the most expensive tests are listed.
 const LISTED: usize = 10;
 
-/// Stages that make what others run.
-const BUILDS: [&str; 4] =
-    ["build", "build with sanitizers", "build for the other platform", "root directory of two versions"];
-
 /// What a stage counted.
 #[derive(Default, Clone, Copy)]
 pub struct Counts {
@@ -45,6 +41,8 @@ struct Stage {
     name: &'static str,
     took: Duration,
     counts: Counts,
+    /// It makes what others run: no part of what tests may cost.
+    is_build: bool,
 }
 
 /// All stages and tests of this run.
@@ -74,13 +72,22 @@ impl Report {
 
     /// Runs a stage and notes what it took. Returns whether nothing failed.
     pub fn stage(&self, name: &'static str, run: impl FnOnce() -> Counts) -> bool {
+        self.run(name, false, run)
+    }
+
+    /// The same of a stage that makes what others run.
+    pub fn build(&self, name: &'static str, run: impl FnOnce() -> Counts) -> bool {
+        self.run(name, true, run)
+    }
+
+    fn run(&self, name: &'static str, is_build: bool, run: impl FnOnce() -> Counts) -> bool {
         println!("=== {name}");
         let began = Instant::now();
         let counts = run();
         let took = began.elapsed();
         self.slowness.lock().expect("no thread panics with the lock").push(budget::slowness());
         println!("--- {name}: {} passed, {} failed, {:.0} s\n", counts.passed, counts.failed, took.as_secs_f64());
-        self.stages.lock().expect("no thread panics with the lock").push(Stage { name, took, counts });
+        self.stages.lock().expect("no thread panics with the lock").push(Stage { name, took, counts, is_build });
         counts.failed == 0
     }
 
@@ -113,8 +120,7 @@ impl Report {
             return;
         }
         let stages = self.stages.lock().expect("no thread panics with the lock");
-        let processor =
-            stages.iter().filter(|stage| !BUILDS.contains(&stage.name)).map(|stage| stage.counts.processor).sum();
+        let processor = stages.iter().filter(|stage| !stage.is_build).map(|stage| stage.counts.processor).sum();
         drop(stages);
         let mut slowness = self.slowness.lock().expect("no thread panics with the lock").clone();
         slowness.sort_by(f64::total_cmp);
@@ -150,7 +156,7 @@ impl Report {
             }
         }
         println!("\n{:>8} {:>8} {:>8} {:>8}  stage", "s", "CPU s", "passed", "failed");
-        for Stage { name, took, counts } in &stages {
+        for Stage { name, took, counts, .. } in &stages {
             let (took, processor) = (took.as_secs_f64(), counts.processor.as_secs_f64());
             println!("{took:>8.1} {processor:>8.1} {:>8} {:>8}  {name}", counts.passed, counts.failed);
         }

@@ -41,7 +41,7 @@ pub type Costs = HashMap<String, Cost>;
 /// Of the last run in this checkout, where a test was in it, else of the kept one.
 pub fn known() -> Costs {
     let mut costs = kept();
-    costs.extend(read(&build::target().join(LAST)));
+    costs.extend([LAST, OF_BUILT].iter().flat_map(|name| read(&build::target().join(name))));
     costs
 }
 
