@@ -10,68 +10,38 @@ declare(strict_types=1);
 
 namespace Reprise\MediaWiki;
 
-use Closure;
-use MediaWiki\Actions\ActionEntryPoint;
-use MediaWiki\Api\ApiEntryPoint;
 use MediaWiki\Context\RequestContext;
-use MediaWiki\EntryPointEnvironment;
-use MediaWiki\HookContainer\FauxGlobalHookArray;
-use MediaWiki\Http\Telemetry;
-use MediaWiki\MediaWikiServices;
 use MediaWiki\Request\HeaderCallback;
 use MediaWiki\Request\WebRequest;
-use MediaWiki\ResourceLoader\ResourceLoaderEntryPoint;
-use MediaWiki\Session\SessionManager;
-use MediaWiki\StubObject\StubUserLang;
-use MediaWiki\Title\Title;
 use Profiler;
-use ReflectionClass;
-use Reprise\WarmUp;
-use Wikimedia\ObjectCache\HashBagOStuff;
-
-use const LOG_WARNING;
 
 if (!defined('MEDIAWIKI')) {
     exit;
 }
 
 /**
- * The snapshot is taken on the hook SetupAfterCache: configuration, extensions and hooks are there, and nothing of the session
- * or the user. What Setup.php does behind that point each request does itself, by MediaWiki's own code.
- *
- * Before the snapshot the boot renders the pages of warm-up requests. They get services, globals and static properties of their
- * own, of which nothing stays but the classes and what {@see Kept} lists.
+ * The snapshot is taken on the hook MediaWikiServices: configuration, extensions and hooks are there, and nothing of the request is. All that follows each
+ * request does itself, by MediaWiki's own code, with classes that pages of the warm-up requests have loaded.
  */
 final class Snapshot
 {
-    /** The version of MediaWiki whose start this file knows. */
-    public const VERSION = '1.43.';
+    /** From here on Setup.php makes the services before it looks at the request. */
+    public const SINCE = '1.43';
 
-    /** What serves the requests of an entry point. Others (images, thumbnails) stay in classic mode. */
-    private const ENTRY_POINTS = [
-        'index' => ActionEntryPoint::class,
-        'load' => ResourceLoaderEntryPoint::class,
-        'api' => ApiEntryPoint::class,
-        'rest' => null,
-    ];
-
-    /** Services that the configuration alone has made. Others may know the boot's request, and are made anew unless {@see Kept} has looked at them. */
-    private const KEPT = ['BootstrapConfig', 'ConfigFactory', 'ConfigRepository', 'HookContainer', 'MainConfig', 'ObjectFactory'];
+    /** Others (images, thumbnails) stay in classic mode. */
+    private const ENTRY_POINTS = ['index', 'load', 'api', 'rest'];
 
     public static function register(): void
     {
-        $known = array_key_exists(MW_ENTRY_POINT, self::ENTRY_POINTS);
-        if (!function_exists('reprise_snapshot') || !$known || !str_starts_with(MW_VERSION, self::VERSION)) {
+        $isKnown = in_array(MW_ENTRY_POINT, self::ENTRY_POINTS, true) && version_compare(MW_VERSION, self::SINCE, '>=');
+        if (!function_exists('reprise_snapshot') || !$isKnown) {
             return;
         }
         // Whether cookies are for https alone depends on the request, unless the configuration says it.
         $snapshot = new self(($GLOBALS['wgCookieSecure'] ?? null) === 'detect');
         // Before all others: what extensions do on this hook runs in each request.
-        $GLOBALS['wgHooks']['SetupAfterCache'] = [$snapshot->take(...), ...$GLOBALS['wgHooks']['SetupAfterCache'] ?? []];
+        $GLOBALS['wgHooks']['MediaWikiServices'] = [$snapshot->take(...), ...$GLOBALS['wgHooks']['MediaWikiServices'] ?? []];
     }
-
-    /** In a boot, and in requests from its snapshot. */
-    private ?Kept $kept = null;
 
     private function __construct(private readonly bool $detectsHttps)
     {
@@ -79,195 +49,40 @@ final class Snapshot
 
     public function take(): void
     {
-        foreach (['stubs', 'functions', 'Hooks', 'WarmUp'] as $file) {
+        foreach (['stubs', 'functions', 'Hooks', 'WarmUp', 'Warm'] as $file) {
             require_once __DIR__ . "/../src/$file.php";
         }
-        require_once __DIR__ . '/kept.php';
-        require_once __DIR__ . '/messages.php';
         // One snapshot for all requests if nothing says which hosts there are.
         $perHost = (reprise_info()['hosts'] ?? []) !== [];
-        if (!\Reprise\isBoot()) {
-            \Reprise\snapshot($perHost);
+        if (\Reprise\isBoot() && \Reprise\preload(self::isOfScript(...), MW_ENTRY_POINT === 'index' ? '/' : null)) {
+            // In a child of the boot, which goes on as a request does. Jobs are for visitors' requests.
+            $GLOBALS['wgJobRunRate'] = 0;
 
             return;
         }
-        $this->kept = new Kept(self::KEPT);
-        $this->forgetBoot();
-        $this->kept->rememberTexts();
-        $this->warmUp();
-        $this->forgetBoot();
-        MediaWikiServices::getInstance()->getHookContainer()->register('BeforePageDisplay', $this->kept->giveTemplates(...));
+        $isBoot = \Reprise\isBoot();
         \Reprise\snapshot($perHost);
-        $this->beginRequest();
+        if ($isBoot) {
+            $this->beginRequest();
+        }
     }
 
-    private function warmUp(): void
+    /** @param array{method: string, path: string, headers: array<string, string>} $request whether this script serves it */
+    private static function isOfScript(array $request): bool
     {
-        $ignores = ignore_user_abort();
-        WarmUp::run($this->warm(...), MW_ENTRY_POINT === 'index' ? '/' : null);
-        ignore_user_abort((bool) $ignores);
-    }
-
-    /** @param array{method: string, path: string, headers: array<string, string>} $request */
-    private function warm(array $request): ?int
-    {
-        $class = self::ENTRY_POINTS[MW_ENTRY_POINT];
         $path = (string) parse_url($request['path'], PHP_URL_PATH);
         $script = preg_match('~/(load|api|rest|thumb|img_auth|opensearch_desc)\.php(/|$)~', $path, $found) ? $found[1] : 'index';
-        if ($class === null || $script !== MW_ENTRY_POINT) {
-            return null;
-        }
-        $statics = self::staticProperties();
-        $globals = $GLOBALS;
-        $GLOBALS['wgJobRunRate'] = 0;
-        $this->forgetBoot();
-        $services = MediaWikiServices::getInstance();
-        // PHP calls a method of it at the end of each request: it holds no connection to what sessions are stored in.
-        $sessions = new SessionManager(['store' => new HashBagOStuff()]);
-        self::set(SessionManager::class, 'instance', $sessions);
-        try {
-            $web = $GLOBALS['wgRequest'] = RequestContext::getMain()->getRequest();
-            if (MW_ENTRY_POINT === 'index') {
-                $web->interpolateTitle();
-                if ($web->getRawVal('title') === null) {
-                    $web->setVal('title', Title::newMainPage()->getPrefixedDBkey());
-                }
-            }
-            $GLOBALS['wgUser'] = RequestContext::getMain()->getUser();
-            $GLOBALS['wgLang'] = new StubUserLang();
-            $GLOBALS['wgOut'] = RequestContext::getMain()->getOutput();
-            $GLOBALS['wgTitle'] = null;
-            $entry = new $class(RequestContext::getMain(), self::environment(), $services);
-            $entry->enableOutputCapture();
-            $entry->run();
-            MW_ENTRY_POINT === 'index' && $this->kept->endPage(RequestContext::getMain()->getSkin());
 
-            return http_response_code();
-        } finally {
-            unset($web, $entry);
-            self::restoreGlobals($globals);
-            self::restoreStaticProperties($statics);
-            gc_collect_cycles();
-            $services->getDBLoadBalancerFactory()->closeAll(__METHOD__);
-            $this->kept->restoreOwn();
-            $this->forgetBoot();
-        }
+        return $script === MW_ENTRY_POINT;
     }
 
-    /** The response of a warm-up request goes nowhere. */
-    private static function environment(): EntryPointEnvironment
-    {
-        return new class extends EntryPointEnvironment {
-            public function hasFastCgi(): bool
-            {
-                return false;
-            }
-
-            public function fastCgiFinishRequest(): bool
-            {
-                return false;
-            }
-
-            public function exit(int $code = 0): never
-            {
-                throw new \RuntimeException('a warm-up request asks for the end of the process');
-            }
-        };
-    }
-
-    /** What Setup.php has made of the boot's request on its way here. */
-    private function forgetBoot(): void
-    {
-        $services = MediaWikiServices::getInstance();
-        $stay = $this->kept->services();
-        foreach ($services->getServiceNames() as $name) {
-            if (!in_array($name, $stay, true) && $services->peekService($name) !== null) {
-                Closure::bind(fn () => $services->resetService($name), null, MediaWikiServices::class)();
-            }
-        }
-        self::set(RequestContext::class, 'instance', null);
-        self::set(Telemetry::class, 'instance', null);
-        self::set(\MediaWiki\Deferred\DeferredUpdates::class, 'scopeStack', null);
-        $GLOBALS['wgRequest'] = null;
-    }
-
-    /** What Setup.php has done on its way here, with the request. */
+    /** What Setup.php has done with the request on its way here. */
     private function beginRequest(): void
     {
         if ($this->detectsHttps) {
             $GLOBALS['wgCookieSecure'] = $GLOBALS['wgForceHTTPS'] || WebRequest::detectProtocol() === 'https';
         }
         Profiler::init($GLOBALS['wgProfiler']);
-        $request = $GLOBALS['wgRequest'] = RequestContext::getMain()->getRequest();
-        if ($request->getCookie('UseDC', '') === 'master') {
-            MediaWikiServices::getInstance()->getMainWANObjectCache()->useInterimHoldOffCaching(false);
-        }
-    }
-
-    /** @param array<string, mixed> $before */
-    private static function restoreGlobals(array $before): void
-    {
-        foreach (array_diff_key($GLOBALS, $before) as $name => $value) {
-            unset($GLOBALS[$name]);
-        }
-        foreach ($before as $name => $value) {
-            if (!array_key_exists($name, $GLOBALS) || $GLOBALS[$name] !== $value) {
-                $GLOBALS[$name] = $value;
-            }
-        }
-    }
-
-    /** @return array<class-string, array<string, mixed>> */
-    private static function staticProperties(): array
-    {
-        $all = [];
-        foreach (get_declared_classes() as $name) {
-            $class = new ReflectionClass($name);
-            if (!$class->isInternal()) {
-                $all[$name] = self::ownStaticProperties($class);
-            }
-        }
-
-        return $all;
-    }
-
-    /** @return array<string, mixed> */
-    private static function ownStaticProperties(ReflectionClass $class): array
-    {
-        $values = [];
-        foreach ($class->getProperties(\ReflectionProperty::IS_STATIC) as $property) {
-            if ($property->class === $class->name && $property->isInitialized()) {
-                $values[$property->name] = $property->getValue();
-            }
-        }
-
-        return $values;
-    }
-
-    /**
-     * Classes that the warm-up has loaded get the values with which they are declared.
-     *
-     * @param array<class-string, array<string, mixed>> $before
-     */
-    private static function restoreStaticProperties(array $before): void
-    {
-        foreach (self::staticProperties() as $name => $now) {
-            $class = new ReflectionClass($name);
-            if ($now === [] || $name === self::class) {
-                continue;
-            }
-            $values = $before[$name] ?? $class->getDefaultProperties();
-            foreach ($now as $property => $value) {
-                if (array_key_exists($property, $values) && $value !== $values[$property]) {
-                    self::set($name, $property, $values[$property]);
-                }
-            }
-        }
-    }
-
-    private static function set(string $class, string $property, mixed $value): void
-    {
-        (new \ReflectionProperty($class, $property))->setValue(null, $value);
     }
 }
 
@@ -279,7 +94,7 @@ final class Cache
 {
     public static function register(): void
     {
-        if (MW_ENTRY_POINT !== 'index' || !function_exists('reprise_info') || reprise_info()['mode'] === 'none' || !str_starts_with(MW_VERSION, Snapshot::VERSION)) {
+        if (MW_ENTRY_POINT !== 'index' || !function_exists('reprise_info') || reprise_info()['mode'] === 'none' || version_compare(MW_VERSION, Snapshot::SINCE, '<')) {
             return;
         }
         // There is one callback, and MediaWiki has taken it: it makes private what sets a cookie, which has to come first.

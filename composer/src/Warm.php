@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Reprise;
 
 /**
- * Pages that the boot renders in child processes, each as a visitor who is nobody: what a page leaves in variables, statics and hooks ends
+ * Pages that the boot renders in child processes, each as an anonymous visitor: what a page leaves in variables, statics and hooks ends
  * with its process, and only the values that it is asked for come back.
  *
  * @internal
@@ -27,7 +27,32 @@ final class Warm
         $this->end = $end;
     }
 
-    /** @return list<array{method: string, path: string, headers: array<string, string>}> those that a visitor who is nobody could make of this host */
+    /** Whether this is a boot that can start processes. */
+    public static function canRender(): bool
+    {
+        $can = function_exists('pcntl_fork') && function_exists('posix_kill');
+        if (isBoot() && !$can) {
+            reprise_log('no page is rendered before the snapshot: PHP has no pcntl, or no posix', LOG_NOTICE);
+        }
+
+        return isBoot() && $can;
+    }
+
+    /** @param array{method: string, path: string, headers: array<string, string>} $request */
+    public static function complain(array $request, string $why): void
+    {
+        reprise_log("nothing is kept of the page $request[path], which was to be rendered before the snapshot: $why", LOG_WARNING);
+    }
+
+    /** @param array<string> $names those that no file has, such as anonymous ones, are left out */
+    public static function load(array $names): void
+    {
+        foreach ($names as $name) {
+            str_contains($name, '@anonymous') || class_exists($name) || interface_exists($name) || trait_exists($name);
+        }
+    }
+
+    /** @return list<array{method: string, path: string, headers: array<string, string>}> those that an anonymous visitor could make of this host */
     public static function requests(): array
     {
         $hosts = reprise_info()['hosts'] ?? [];
@@ -35,8 +60,8 @@ final class Warm
         $requests = [];
         foreach (WarmUp::requests() as $request) {
             $headers = array_change_key_case($request['headers']);
-            $isNobody = $request['method'] === 'GET' && !isset($headers['cookie']) && !isset($headers['authorization']) && !str_contains($request['path'], '?');
-            if ($isNobody && ($hosts === [] || ($headers['host'] ?? $own) === $own)) {
+            $isAnonymous = $request['method'] === 'GET' && !isset($headers['cookie']) && !isset($headers['authorization']);
+            if ($isAnonymous && ($hosts === [] || ($headers['host'] ?? $own) === $own)) {
                 $requests[$request['path']] ??= $request;
             }
         }
@@ -53,6 +78,23 @@ final class Warm
      */
     public static function render(array $request, callable $render, ?callable $before, ?callable $after, int $seconds): array|string
     {
+        $said = self::inChild($request, $after, $seconds);
+        if ($said instanceof self) {
+            $said->run($render, $before);
+        }
+
+        return $said;
+    }
+
+    /**
+     * The same, where the child renders by going on.
+     *
+     * @param array{method: string, path: string, headers: array<string, string>} $request
+     *
+     * @return array{mixed}|string|self in the child: itself
+     */
+    public static function inChild(array $request, ?callable $after, int $seconds): array|string|self
+    {
         $ends = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         $process = $ends === false ? -1 : pcntl_fork();
         if ($process === -1) {
@@ -60,7 +102,10 @@ final class Warm
         }
         if ($process === 0) {
             fclose($ends[0]);
-            (new self($request, $after, $ends[1]))->run($render, $before);
+            $child = new self($request, $after, $ends[1]);
+            $child->begin();
+
+            return $child;
         }
         fclose($ends[1]);
         $said = self::read($ends[0], hrtime(true) + $seconds * 1_000_000_000);
@@ -77,8 +122,7 @@ final class Warm
         return [unserialize(substr($said, strlen(self::MARK), -strlen(self::MARK)))];
     }
 
-    /** In the child. */
-    private function run(callable $render, ?callable $before): never
+    private function begin(): void
     {
         // A page may end by exit(), or by an error that nobody catches.
         register_shutdown_function($this->end(...));
@@ -88,6 +132,11 @@ final class Warm
             ob_end_clean();
         }
         ob_start(static fn () => '');
+    }
+
+    /** In the child. */
+    private function run(callable $render, ?callable $before): never
+    {
         try {
             $before !== null && $before($this->request);
             $render($this->request);

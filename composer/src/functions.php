@@ -53,7 +53,7 @@ function snapshot(bool $perHost = false): void
 }
 
 /**
- * Renders the pages of the warm-up requests before the snapshot, each in a child process of the boot: GET, without query, cookie and Authorization, of
+ * Renders the pages of the warm-up requests before the snapshot, each in a child process of the boot: GET, without cookie and Authorization, of
  * this boot's host. Nothing of a page stays but the values that `$after` returns, which the caller puts where requests find them. Does nothing
  * elsewhere than in a boot.
  *
@@ -69,20 +69,42 @@ function snapshot(bool $perHost = false): void
 function warm(callable $render, ?callable $before = null, ?callable $after = null, int $seconds = 30): array
 {
     $kept = [];
-    foreach (isBoot() ? Warm::requests() : [] as $request) {
-        if (!function_exists('pcntl_fork') || !function_exists('posix_kill')) {
-            reprise_log('no page is rendered before the snapshot: PHP has no pcntl, or no posix', LOG_NOTICE);
-            break;
-        }
+    foreach (Warm::canRender() ? Warm::requests() : [] as $request) {
         $said = Warm::render($request, $render, $before, $after, max(1, $seconds));
         if (is_array($said)) {
             $kept[$request['path']] = $said[0];
         } else {
-            reprise_log("nothing is kept of the page $request[path], which was to be rendered before the snapshot: $said", LOG_WARNING);
+            Warm::complain($request, $said);
         }
     }
 
     return $kept;
+}
+
+/**
+ * Loads the classes that the pages of the warm-up requests need before the snapshot: each page is rendered in a child process of the boot, and nothing of it
+ * stays but the names of its classes, which the boot then loads by its autoloader. A child returns from here with true, and the superglobals of its request:
+ * it goes on as a request does, which renders the page. The boot itself gets false, and so does who calls elsewhere than in a boot.
+ *
+ * @param null|callable(array{method: string, path: string, headers: array<string, string>}): bool $is        whether a request is one of this script
+ * @param null|string                                                                              $otherwise the path that is rendered if there are no such requests
+ */
+function preload(?callable $is = null, ?string $otherwise = null, int $seconds = 30): bool
+{
+    $requests = array_filter(Warm::canRender() ? Warm::requests() : [], $is ?? static fn (): bool => true);
+    if ($requests === [] && $otherwise !== null && Warm::canRender()) {
+        $requests = [['method' => 'GET', 'path' => $otherwise, 'headers' => []]];
+    }
+    $declared = static fn (): array => [...get_declared_interfaces(), ...get_declared_traits(), ...get_declared_classes()];
+    foreach ($requests as $request) {
+        $said = Warm::inChild($request, $declared, max(1, $seconds));
+        if ($said instanceof Warm) {
+            return true;
+        }
+        is_array($said) ? Warm::load((array) $said[0]) : Warm::complain($request, $said);
+    }
+
+    return false;
 }
 
 /**

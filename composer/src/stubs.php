@@ -43,13 +43,6 @@ if (!function_exists('reprise_after_fork')) {
     }
 }
 
-if (!function_exists('reprise_replace_class')) {
-    /** Does nothing. */
-    function reprise_replace_class(string $class, string $by): void
-    {
-    }
-}
-
 if (!function_exists('reprise_handle_request')) {
     /** Runs $handler for the one request of the script. */
     function reprise_handle_request(callable $handler, bool $survives_exit = false): bool

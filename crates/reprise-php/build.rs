@@ -60,7 +60,6 @@ fn main() {
         "engine/output",
         "engine/patterns",
         "engine/probes",
-        "engine/replaced_class",
         "engine/session",
         "engine/shared_values",
         "engine/shutdown_functions",

@@ -54,18 +54,6 @@ function reprise_snapshot(bool $per_host = false): void {}
 function reprise_after_fork(callable $hook): void {}
 
 /**
- * From here on the name $class means $by, a class that extends it: for calls of static methods, `new`, `instanceof`, and classes that extend it. Code
- * that has run before keeps the class that it has found, objects that were made before are none of $by, and methods that return a constant may be bound in the
- * file of $class. Both share their static properties. What a boot has replaced is replaced in all requests of its
- * snapshot. A bridge gives a method of an application a memory with it.
- *
- * Throws Error outside of a boot, and ValueError if one of the two is no class of the application, or $by is final or does not extend $class directly.
- *
- * @elsewhere Does nothing.
- */
-function reprise_replace_class(string $class, string $by): void {}
-
-/**
  * Waits for a request and runs $handler for it. Returns true if the loop is to go on, and false if there will be no further
  * request: the script then ends. In classic mode $handler runs for the one request of the script, and the call returns false.
  *

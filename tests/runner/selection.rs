@@ -6,7 +6,7 @@ use crate::harness;
 use crate::report::Counts;
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 50] = [
+pub const FULL_ONLY: [&str; 45] = [
     "acme_pebble::",
     "apps::mediawiki::",
     "apps::released::",
@@ -16,9 +16,6 @@ pub const FULL_ONLY: [&str; 50] = [
     "bridges::laravel_with_its_bridge",
     "bridges::reload::reloads_of_wordpress",
     "bridges::symfony_s_runtime_answers_as_a_snapshot",
-    "bridges::urls::",
-    "bridges::views::",
-    "bridges::warm::",
     "bridges::wordpress_with_the_plugin",
     "bridges_package::applications_with_their_bridges",
     "cache_applications::of_visitors::laravel",
@@ -34,7 +31,6 @@ pub const FULL_ONLY: [&str; 50] = [
     "guestbook::the_readme_s_command",
     "http2_tls::h2spec",
     "interleaved::laravel_s_visitors",
-    "learned_routes::",
     "measuring::a_standstill",
     "measuring::processor_time",
     "measuring::what_is_alike",
@@ -47,7 +43,6 @@ pub const FULL_ONLY: [&str; 50] = [
     "phar::symfony::symfony_as_a_phar",
     "profile::looks_take_a_hundredth",
     "release::nodes::four_nodes_switch_together_under_load",
-    "replaced_class::",
     "slow::the_log_names_the_line_of_a_slow_request",
     "streaming::a_generator_streams_through",
     "survey::a_huge_tree",

@@ -52,9 +52,6 @@ final class State
                 $connection->flushQueryLog();
             }
         }
-        if ($app->bound(Views::class)) {
-            $app->make(Views::class)->forget();
-        }
         if ($app->resolved('log')) {
             foreach ($app['log']->getChannels() as $channel) {
                 $channel->withoutContext();

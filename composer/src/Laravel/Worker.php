@@ -56,9 +56,6 @@ final class Worker
                 $stream::register();
             }
         }
-        NamedRoutes::giveTo($app);
-        RouteUrls::giveTo($app);
-        Views::giveTo($app);
         $this->state = new State($app);
     }
 

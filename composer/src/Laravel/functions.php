@@ -42,9 +42,6 @@ function serve(Application $app): void
     }
     if (isBoot()) {
         $state = new State($app);
-        NamedRoutes::giveTo($app);
-        RouteUrls::giveTo($app);
-        Views::giveTo($app);
         // What public/index.php's tap() makes of the response.
         class_exists(HigherOrderTapProxy::class);
         WarmUp::run(static function () use ($app, $state): int {

@@ -21,7 +21,7 @@ final class Snapshot
     private const HELD = ['active_plugins' => '', 'template' => '', 'stylesheet' => '', 'siteurl' => '', 'home' => '', 'permalink_structure' => '',
         'category_base' => '', 'tag_base' => '', 'rewrite_rules' => '', 'WPLANG' => ''];
 
-    /** @param array<string, string> $held @param ?\Closure(): void $browser WordPress' own lines that tell browsers apart */
+    /** @param array<string, string> $held @param ?\Closure(): void $browser what WordPress does at its start to tell browsers apart */
     private function __construct(private readonly ?\Closure $browser, private readonly array $held, private readonly int $site, private readonly int $made)
     {
     }
@@ -104,14 +104,11 @@ final class Snapshot
             return;
         }
         $snapshot = new self(self::browserDetection(), array_intersect_key(wp_load_alloptions(), self::HELD), get_current_blog_id(), time());
-        $warm = class_exists(Warm::class, false) ? Warm::prepare() : null;
+        $scripts = Scripts::ofBoot();
         $snapshot->before();
-        if ($warm?->render($snapshot->after(...))) {
-            // In a child of the boot, which goes on as a request does.
-            return;
-        }
         reprise_snapshot($perHost);
-        $snapshot->after($warm?->kept);
+        $snapshot->after();
+        $scripts?->renew();
     }
 
     /**
@@ -143,7 +140,7 @@ final class Snapshot
     }
 
     /** What wp-settings.php does with the request on its way to wp_loaded, in its order. */
-    private function after(?Kept $kept = null): void
+    private function after(): void
     {
         global $wpdb, $current_user;
         wp_fix_server_vars();
@@ -153,7 +150,6 @@ final class Snapshot
         if (in_array($_SERVER['REQUEST_METHOD'] ?? '', ['GET', 'HEAD'], true) && !wp_using_ext_object_cache()) {
             add_filter('pre_cache_alloptions', $this->asBooted(...), PHP_INT_MAX);
         }
-        $kept?->begin();
         $this->browser && ($this->browser)();
         wp_magic_quotes();
         sanitize_comment_cookies();
@@ -161,7 +157,6 @@ final class Snapshot
         wp_get_current_user();
         _show_post_preview();
         do_action('reprise_after_restore');
-        class_exists(Scripts::class, false) && Scripts::renew();
     }
 
     /** @param array<string, string> $options until a new boot serves, pages are those of before, and not the new theme's with the code of the old */
@@ -176,18 +171,26 @@ final class Snapshot
         return array_replace($options, array_intersect_key(self::HELD, $now), $this->held);
     }
 
-    /** From wp-includes/vars.php, which cannot be included twice because it also declares a function. */
+    /** wp-includes/vars.php but its functions, which cannot be declared twice. Compiled here, not by each request. */
     private static function browserDetection(): ?\Closure
     {
-        $text = (string) file_get_contents(ABSPATH . WPINC . '/vars.php');
-        $from = strpos($text, '$is_lynx   = false;');
-        $to = strpos($text, '// Server detection.');
-        if ($from === false || $to === false || $to < $from) {
-            return null;
+        $tokens = class_exists(\PhpToken::class) ? \PhpToken::tokenize((string) file_get_contents(ABSPATH . WPINC . '/vars.php')) : [];
+
+        return $tokens === [] ? null : eval('return static function (): void { ' . self::withoutFunctions($tokens) . ' };');
+    }
+
+    /** @param list<\PhpToken> $tokens */
+    private static function withoutFunctions(array $tokens): string
+    {
+        [$kept, $depth, $isFunction] = ['', 0, false];
+        foreach ($tokens as $at => $token) {
+            // A function with a name: those without are values.
+            $isFunction = $isFunction || $depth === 0 && $token->is(T_FUNCTION) && ($tokens[$at + 2] ?? null)?->is(T_STRING);
+            $kept .= $isFunction || $token->is([T_OPEN_TAG, T_CLOSE_TAG]) ? '' : $token->text;
+            $depth += (int) $token->is(['{', T_CURLY_OPEN, T_DOLLAR_OPEN_CURLY_BRACES]) - (int) ($token->text === '}');
+            $isFunction = $isFunction && !($depth === 0 && $token->text === '}');
         }
 
-        // Compiled here, not by each request.
-        return eval('return static function (): void { global $is_lynx, $is_gecko, $is_winIE, $is_macIE, $is_opera, $is_NS4, $is_safari, $is_chrome, '
-            . '$is_iphone, $is_IE, $is_edge; ' . substr($text, $from, $to - $from) . '};');
+        return $kept;
     }
 }

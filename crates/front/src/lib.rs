@@ -46,7 +46,7 @@
 //! | [`response`] | PHP's response: head read and checked |
 //! | [`response_body`] | bodies of responses: where their bytes come from |
 //! | [`stored`] | the cache of responses |
-//! | [`learned`] | the pages that visitors ask for most |
+//! | [`learned`] | what the next front is to know of an application's pages |
 //! | [`data_counts`] | what the data caches of applications have done |
 //! | [`compression`] | which responses are compressed, by which coding, and how |
 //! | [`hit`] | a stored response as the response to a request |

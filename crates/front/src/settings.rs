@@ -261,9 +261,6 @@ pub struct Application {
     pub classic_paths: Vec<String>,
     /// Requests that warm a generation up before it takes clients' requests.
     pub warmup: Vec<Warmup>,
-    /// Pages that are learned from traffic, at most.
-    #[serde(default)]
-    pub learned_routes: usize,
     /// Path that responds while there are workers.
     pub ping_path: Option<String>,
     /// Path that responds with the workers' state.
@@ -360,14 +357,11 @@ pub struct Warmup {
     pub path: String,
     /// The headers by name.
     pub headers: BTreeMap<String, String>,
-    /// Whether it was learned from traffic: it may fail, and has not long.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_learned: bool,
 }
 
 impl Warmup {
     /// The page at this path.
     pub fn page(path: &(impl ToString + ?Sized)) -> Warmup {
-        Warmup { method: "GET".to_owned(), path: path.to_string(), headers: BTreeMap::new(), is_learned: false }
+        Warmup { method: "GET".to_owned(), path: path.to_string(), headers: BTreeMap::new() }
     }
 }

@@ -16,7 +16,6 @@ use crate::data_counts::DataCaches;
 use crate::dev::{Dev, Fence};
 use crate::fitness::Fitness;
 use crate::lanes::Lanes;
-use crate::learned::Learned;
 use crate::passwords::Passwords;
 use crate::rate::Rates;
 use crate::settings::Settings;
@@ -55,7 +54,6 @@ pub struct Shared {
     /// What the data caches of applications have done.
     pub data_counts: DataCaches,
     /// Which pages are asked for most.
-    pub learned: Learned,
     /// Whether this server is to get requests.
     pub fitness: Fitness,
     /// What lets requests of `reprise verify` choose their mode and pass by the cache.
@@ -81,7 +79,6 @@ impl Shared {
         Shared {
             dev: settings.is_dev.then(|| Dev::new(Fence::new(link.clone()))),
             stored: Stored::new(link.clone()),
-            learned: Learned::new(link.clone()),
             lanes: Lanes::new(settings.clone(), link),
             tls: Tls::default(),
             began: SystemTime::now(),

@@ -117,7 +117,7 @@ impl Stored {
         let all = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         for Known { generation, cached } in all.values() {
             let news = cached.responses.known.news();
-            news.iter().for_each(|news| learned::tell(&*self.link, *generation, true, news));
+            news.iter().for_each(|news| learned::tell(&*self.link, *generation, news));
         }
     }
 

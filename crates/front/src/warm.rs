@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, Version};
@@ -24,9 +24,6 @@ use crate::wrapped::Made;
 /// Bytes of a failed response that the supervisor is told.
 const TOLD: usize = 2048;
 
-/// How long a page may take that was learned from traffic.
-const LEARNED: Duration = Duration::from_secs(5);
-
 /// Makes the warm-up requests of a generation, one at a time.
 pub async fn warm_up(shared: &Arc<Shared>, link: &Arc<dyn Link>, generation: u32) {
     // The generation may have been refused meanwhile: then no settings name it.
@@ -38,12 +35,7 @@ pub async fn warm_up(shared: &Arc<Shared>, link: &Arc<dyn Link>, generation: u32
         let (status, beginning) = match build(application, request) {
             Ok(head) => {
                 let mut asked = request_of(head, number, view.settings.https_port_of(application));
-                let response = async { told(respond(shared, &view, &mut asked, began).await).await };
-                let late = |_| (504, format!("the page took longer than {} s", LEARNED.as_secs()).into_bytes());
-                match request.is_learned {
-                    true => tokio::time::timeout(LEARNED, response).await.unwrap_or_else(late),
-                    false => response.await,
-                }
+                told(respond(shared, &view, &mut asked, began).await).await
             }
             Err(why) => (0, why.into_bytes()),
         };

@@ -116,7 +116,7 @@ use listeners::Listeners;
 use output::Output;
 use phars::Phars;
 use reload::Reload;
-pub use service::{Application, Draft, Entry, LearnedRoutes, Phar, Plan, ReleaseDraft, Service, WatcherDraft};
+pub use service::{Application, Draft, Entry, Phar, Plan, ReleaseDraft, Service, WatcherDraft};
 pub use shutdown::Outcome;
 use shutdown::Shutdown;
 pub use starting::settings_file;

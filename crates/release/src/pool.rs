@@ -136,11 +136,8 @@ pub fn kind(text: &str) -> Result<Kind, String> {
             false => Err("is not https://HOST/PATH".to_owned()),
         };
     }
-    match store::settings::kind(text) {
-        Ok(store::settings::Kind::Valkey(url)) => Ok(Kind::Shelf(url)),
-        Ok(store::settings::Kind::Memcached(_)) => Err("memcached:// forgets; it cannot hold releases".to_owned()),
-        Err(_) => Err("is none of: an absolute directory, valkey://… (or redis://), https://HOST/PATH".to_owned()),
-    }
+    let other = || "is none of: an absolute directory, valkey://… (or redis://), https://HOST/PATH".to_owned();
+    store::settings::of_client(text).map(Kind::Shelf).map_err(|_| other())
 }
 
 /// Opens the pool of an application.

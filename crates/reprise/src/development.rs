@@ -96,7 +96,7 @@ impl Dev {
         application.hosts = hosts.to_vec();
         (application.cache_memory, application.data_cache_memory) = (0, 0);
         (application.precompressed, application.fingerprinted) = (false, Some(Vec::new()));
-        (application.verify_on_reload, application.learned_routes) = (false, 0);
+        application.verify_on_reload = false;
         (application.watch, application.clear_env, application.https_redirect) = (false, false, Some(false));
         let request = &mut application.request;
         (request.request_timeout, request.queue_timeout) = (Duration::ZERO, QUEUE_TIMEOUT);

@@ -312,7 +312,6 @@ fn php_application(
         classic: is_classic.map(|(script, _)| script.clone()).collect(),
         isolation: application.isolation,
         warmup: application.warmup.iter().map(|request| format!("{} {}", request.method, request.path)).collect(),
-        learned: application.learned,
         verification: verification(application),
         is_warmup_optional: application.warmup_failure == WarmupFailure::Log,
         boot_timeout: application.boot_timeout,
@@ -335,7 +334,7 @@ fn verification(application: &Application) -> Verification {
         let mut headers = request.headers.clone();
         let host = headers.keys().find(|name| name.eq_ignore_ascii_case("host")).cloned();
         let host = host.and_then(|name| headers.remove(&name)).unwrap_or_else(|| first.to_owned());
-        VerifiedPage { path: request.path.clone(), host, headers, is_learned: request.is_learned }
+        VerifiedPage { path: request.path.clone(), host, headers }
     };
     let pages = application.warmup.iter().filter(|_| application.verify_on_reload).filter(is_nobody_s).map(page);
     Verification { pages: pages.collect(), users: application.verify_users.clone() }

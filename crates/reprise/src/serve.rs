@@ -6,13 +6,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use front::settings::Warmup;
 use process::log;
 use process::notify::Notify;
 use process::state::{self, StateDirectory};
 use process::supervisor::{
-    CertificatesDraft, Draft, LearnedRoutes, Listener, Outcome, Plan, Service, Supervisor,
-    open_access_log as open_access_log_file,
+    CertificatesDraft, Draft, Listener, Outcome, Plan, Service, Supervisor, open_access_log as open_access_log_file,
 };
 use process::sys::{FIRST_DESCRIPTOR, Signals};
 use process::user::{self, Identity};
@@ -200,8 +198,8 @@ fn service(
         control_socket: None,
         signals,
         notify: Notify::from_environment(),
-        read: Box::new(move |plan, release, learned| {
-            read_again(&what, &config, &opened, plan, release, learned).map_err(|failure| {
+        read: Box::new(move |plan, release| {
+            read_again(&what, &config, &opened, plan, release).map_err(|failure| {
                 // What was unpacked for it is nobody's now.
                 phars::sweep();
                 failure.to_string()
@@ -225,13 +223,11 @@ fn read_again(
     opened: &Opened,
     plan: &Plan,
     release: Option<(&str, &str)>,
-    learned: &LearnedRoutes,
 ) -> Result<(Draft, Vec<OwnedFd>), Failure> {
     let served = plan.applications.iter().filter_map(|one| Some((one.name.clone(), one.release.as_ref()?.id.clone()?)));
     let ordered = release.map(|(application, id)| (application.to_owned(), id.to_owned()));
     let mut next = config::load_with(what, &served.chain(ordered).collect())?;
     release.into_iter().for_each(|(ordered, _)| releases::warm(&mut next, ordered));
-    warm_learned(&mut next, learned);
     releases::make_directories(&next, releases::choose_user(&next)?.as_ref())?;
     if !now.is_named && !next.is_named {
         // The name is that of an address, which may have changed.
@@ -259,22 +255,6 @@ fn read_again(
     draft.opened = sockets.len();
     files.extend(sockets);
     Ok((draft, files))
-}
-
-/// The pages that visitors ask for most are warmed up too, behind those that are configured.
-fn warm_learned(config: &mut Config, learned: &LearnedRoutes) {
-    for application in &mut config.applications {
-        let paths = learned.get(&application.name).into_iter().flatten();
-        let of_nobody =
-            |path: &&String| !application.warmup.iter().any(|one| one.path == **path && one.headers.is_empty());
-        let more: Vec<Warmup> = paths.filter(of_nobody).take(application.learned_routes).map(learned_page).collect();
-        application.learned = more.len();
-        application.warmup.extend(more);
-    }
-}
-
-fn learned_page(path: &String) -> Warmup {
-    Warmup { is_learned: true, ..Warmup::page(path) }
 }
 
 /// Adds certificates to a draft, and their file to its descriptors. Returns what is to be said of them.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use process::boot;
 use process::channel::{Channel, Received};
 use process::sys::{FIRST_DESCRIPTOR, inherited};
-use store::settings::{Kind, SHORTEST_SECRET, kind};
+use store::settings::{SHORTEST_SECRET, of_client};
 use store::{Link, Place, Said, Settings};
 use wire::control::{FromStore, ToStore};
 
@@ -43,7 +43,7 @@ pub fn check(application: &Application) -> Result<(), Failure> {
             None => Ok(()),
         };
     };
-    kind(url).map_err(|why| wrong("data_cache_store", &why))?;
+    of_client(url).map_err(|why| wrong("data_cache_store", &why))?;
     if application.data_cache_memory == 0 {
         return Err(wrong("data_cache_store", "there is no data cache (data_cache_memory = 0) that could use it"));
     }
@@ -60,22 +60,16 @@ pub fn check(application: &Application) -> Result<(), Failure> {
     }
 }
 
-/// Milliseconds for which values are good without news of other nodes; 0: no bus brings any.
+/// Milliseconds for which values are good without news of other nodes; 0: there is no store that brings any.
 pub fn staleness(application: &Application) -> u64 {
-    let has_bus =
-        application.data_cache_store.as_deref().and_then(|url| kind(url).ok()).is_some_and(|kind| kind.has_bus());
-    if has_bus { (application.data_cache_staleness.as_millis() as u64).max(1) } else { 0 }
+    let has_store = application.data_cache_store.is_some();
+    if has_store { (application.data_cache_staleness.as_millis() as u64).max(1) } else { 0 }
 }
 
-/// What a store's kind is called, for people.
+/// The store, for people.
 pub fn described(application: &Application) -> Option<String> {
-    let kind = kind(application.data_cache_store.as_deref()?).ok()?;
-    Some(match kind {
-        Kind::Valkey(_) => {
-            format!("Valkey or Redis; values are good for {:?} without it", application.data_cache_staleness)
-        }
-        Kind::Memcached(_) => "Memcached; other nodes' changes are seen when values end".to_owned(),
-    })
+    let staleness = application.data_cache_store.as_ref().map(|_| application.data_cache_staleness)?;
+    Some(format!("Valkey or Redis; values are good for {staleness:?} without it"))
 }
 
 /// The channel to the supervisor, and its descriptor for waiting, which takes no lock.

@@ -10,9 +10,9 @@ use crate::envelope::{Change, ELSEWHERE, Message, Position};
 use crate::known::Meaning;
 use crate::link::Link;
 use crate::log::{log, log_seldom, now};
-use crate::remote::Remote;
 use crate::shared::Shared;
 use crate::terms::Failed;
+use crate::valkey::Valkey;
 
 /// The purge of all responses, as the front reads it.
 const EVERYTHING: &[u8] = b"hard\na";
@@ -33,7 +33,7 @@ pub fn write(shared: &Shared) -> ! {
             continue;
         }
         let was_connected = connection.is_some();
-        let connected = connection.take().map_or_else(|| Remote::connect(&shared.settings, &shared.kind), Ok);
+        let connected = connection.take().map_or_else(|| Valkey::connect(&shared.settings), Ok);
         let told = connected
             .and_then(|mut remote| remote.tell(&shared.sealer, &batch.messages, batch.repeated).map(|()| remote));
         match told {
@@ -87,7 +87,7 @@ struct Hearer<'a> {
 impl Hearer<'_> {
     fn listen(&mut self) -> Result<Infallible, Failed> {
         let shared = self.shared;
-        let mut remote = Remote::connect(&shared.settings, &shared.kind)?;
+        let mut remote = Valkey::connect(&shared.settings)?;
         let (bus, floor) = remote.bus()?;
         // Up to here the segment has what was told.
         let applied = self.begin(bus, floor);
@@ -130,12 +130,12 @@ impl Hearer<'_> {
         let mut known = shared.known();
         if known.bus() != bus {
             known.begin(bus, floor);
-        } else if floor > known.position() && shared.kind.has_bus() {
+        } else if floor > known.position() {
             known.forget(floor);
         }
         drop(known);
         let applied = if of_segment == bus { Position { ms, count } } else { Position::default() };
-        let has_gap = of_segment != bus || (floor > applied && shared.kind.has_bus());
+        let has_gap = of_segment != bus || (floor > applied);
         if has_gap {
             self.lose();
             shared.view.set_position(bus, [floor.ms, floor.count]);
@@ -168,9 +168,7 @@ impl Hearer<'_> {
     /// Nobody knows what was lost.
     fn lose(&mut self) {
         self.segment.flush();
-        if self.shared.kind.has_bus() {
-            self.purge(EVERYTHING);
-        }
+        self.purge(EVERYTHING);
     }
 
     fn purge(&self, text: &[u8]) {

@@ -11,9 +11,9 @@ use segment::talk::{self, HEAD, Head, Word};
 
 use crate::envelope::{Change, ELSEWHERE, Position, Value, version};
 use crate::pool::Unasked;
-use crate::remote::Remote;
 use crate::shared::Shared;
 use crate::terms::{LONGEST, Name};
+use crate::valkey::Valkey;
 
 /// Milliseconds for which a lease to compute a value lies in the store, if nobody extends it.
 const LEASE: u64 = 10_000;
@@ -206,9 +206,9 @@ impl Conversation<'_> {
         }
         let shared = self.shared;
         let mut is_good = shared.known().is_good(key, &value);
-        if !is_good && shared.kind.has_bus() {
+        if !is_good {
             // What makes it good may be on its way: it was announced in the moment in which it was stored.
-            let last = shared.pool.ask(Remote::last)?;
+            let last = shared.pool.ask(Valkey::last)?;
             shared.await_position(last, BUS_PATIENCE);
             is_good = shared.known().is_good(key, &value);
         }
@@ -348,7 +348,7 @@ impl Conversation<'_> {
     }
 
     fn mark(&self, position: Option<Position>, change: &Change) {
-        if let Some(position) = position.filter(|_| self.shared.kind.has_bus()) {
+        if let Some(position) = position {
             self.shared.known().mark(position, change);
         }
     }
@@ -441,7 +441,7 @@ impl Conversation<'_> {
         let patience = Duration::from_millis(request.head.first.min(1000));
         let until = Instant::now() + patience;
         let is_done = told.last().is_none_or(|&last| self.shared.outbox.wait_for(last, patience));
-        if let Some(&last) = told.last().filter(|_| is_done && self.shared.kind.has_bus()) {
+        if let Some(&last) = told.last().filter(|_| is_done) {
             self.shared.await_own(last, until.saturating_duration_since(Instant::now()));
         }
         reply(if is_done { Word::Done } else { Word::Later })

@@ -1,4 +1,4 @@
-//! Talks to the store (Valkey, Redis or Memcached) that the nodes of an application share, and through it to the other nodes.
+//! Talks to the store (Valkey or Redis) that the nodes of an application share, and through it to the other nodes.
 //!
 //! One process of this kind runs for each application that has a store, as the application's user. It has all connections. Workers ask it
 //! by the *door*: a socket by which they send one end of a pair of their own, which is then their conversation ([`segment::talk`]). What other
@@ -13,7 +13,7 @@
 //! | [`outbox`] | messages that the bus has not taken yet |
 //! | [`breaker`] | when a store that fails is asked again |
 //! | [`terms`] | how things are called in a store, and how it fails |
-//! | [`remote`], `valkey`, `memcached` | what is asked of a store |
+//! | [`valkey`] | what is asked of a store |
 //! | [`pool`] | connections to it |
 //! | `bus` | reads and writes the stream |
 //! | `conversation` | answers a worker |
@@ -29,15 +29,13 @@ pub mod envelope;
 pub mod known;
 pub mod link;
 mod log;
-mod memcached;
 pub mod outbox;
 pub mod pool;
-pub mod remote;
 pub mod serve;
 pub mod settings;
 mod shared;
 pub mod terms;
-mod valkey;
+pub mod valkey;
 
 pub use link::{Link, Said};
 pub use serve::{Place, run};

@@ -4,9 +4,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::breaker::Breaker;
-use crate::remote::Remote;
-use crate::settings::{Kind, Settings};
+use crate::settings::Settings;
 use crate::terms::Failed;
+use crate::valkey::Valkey;
 
 /// Connections at once.
 const MOST: usize = 16;
@@ -22,7 +22,7 @@ pub enum Unasked {
 
 #[derive(Default)]
 struct Inner {
-    idle: Vec<Remote>,
+    idle: Vec<Valkey>,
     taken: usize,
     breaker: Breaker,
 }
@@ -30,24 +30,23 @@ struct Inner {
 /// Shared by all conversations.
 pub struct Pool {
     settings: Settings,
-    kind: Kind,
     inner: Mutex<Inner>,
     freed: Condvar,
 }
 
 impl Pool {
     /// To the store of these settings. Connects when it is asked.
-    pub fn new(settings: Settings, kind: Kind) -> Pool {
-        Pool { settings, kind, inner: Mutex::default(), freed: Condvar::new() }
+    pub fn new(settings: Settings) -> Pool {
+        Pool { settings, inner: Mutex::default(), freed: Condvar::new() }
     }
 
     /// Asks the store something.
     ///
     /// # Errors
     /// [`Unasked`].
-    pub fn ask<T>(&self, what: impl FnOnce(&mut Remote) -> Result<T, Failed>) -> Result<T, Unasked> {
+    pub fn ask<T>(&self, what: impl FnOnce(&mut Valkey) -> Result<T, Failed>) -> Result<T, Unasked> {
         let idle = self.take()?;
-        let asked = idle.map_or_else(|| Remote::connect(&self.settings, &self.kind), Ok).and_then(|mut remote| {
+        let asked = idle.map_or_else(|| Valkey::connect(&self.settings), Ok).and_then(|mut remote| {
             let answer = what(&mut remote)?;
             Ok((answer, remote))
         });
@@ -69,7 +68,7 @@ impl Pool {
         }
     }
 
-    fn take(&self) -> Result<Option<Remote>, Unasked> {
+    fn take(&self) -> Result<Option<Valkey>, Unasked> {
         let patience = self.settings.patience();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.taken == MOST {

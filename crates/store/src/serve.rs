@@ -17,7 +17,7 @@ use crate::conversation::converse;
 use crate::envelope::Change;
 use crate::link::{Link, Said};
 use crate::log::{log_seldom, now};
-use crate::settings::{Settings, kind};
+use crate::settings::Settings;
 use crate::shared::Shared;
 
 /// Conversations at once. More workers are told that the store cannot be asked.
@@ -65,11 +65,10 @@ pub fn run(
     lifeline: &OwnedFd,
     place: &Place,
 ) -> io::Result<()> {
-    let kind = kind(&settings.url).map_err(io::Error::other)?;
     // The first one that is asked for; a second call finds it.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let Some(view) = join(place, lifeline)? else { return Ok(()) };
-    let shared = Arc::new(Shared::new(settings, kind, view));
+    let shared = Arc::new(Shared::new(settings, view));
     // What the process before this one has said of itself is over, and what it had not told it cannot tell any more.
     shared.view.set_ready(None);
     if shared.view.unsent() != 0 {

@@ -14,7 +14,7 @@ pub const SHORTEST_SECRET: usize = 16;
 pub struct Settings {
     /// Begins all names in the store, and is signed with everything.
     pub application: String,
-    /// `valkey://`, `redis://`, `memcached://`.
+    /// `valkey://`, `redis://`.
     pub url: String,
     /// Signs values and messages. The same on all nodes.
     pub secret: String,
@@ -24,54 +24,28 @@ pub struct Settings {
     pub timeout: u64,
 }
 
-/// What kind of store a URL names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Valkey or Redis, with the URL as the client takes it.
-    Valkey(String),
-    /// Memcached: `host:port`, or a path.
-    Memcached(String),
-}
-
-/// Which store a URL names.
+/// The URL of a store as the client takes it.
 ///
 /// # Errors
-/// It names none; why.
-pub fn kind(url: &str) -> Result<Kind, String> {
+/// It names no store; why.
+pub fn of_client(url: &str) -> Result<String, String> {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return Err("is no URL: valkey://HOST:PORT/DATABASE, or memcached://HOST:PORT".to_owned());
+        return Err("is no URL: valkey://HOST:PORT/DATABASE".to_owned());
     };
-    let of_client = match scheme {
+    let scheme = match scheme {
         "valkey" | "redis" => "redis",
         "valkeys" | "rediss" => "rediss",
         "valkey+unix" | "redis+unix" | "unix" => "redis+unix",
-        "memcached" => return memcached(rest),
         _ => {
             return Err(format!(
-                "has the scheme {scheme}; there are valkey, valkeys (TLS), valkey+unix, the same with redis, and memcached"
+                "has the scheme {scheme}; there are valkey, valkeys (TLS), valkey+unix, and the same with redis"
             ));
         }
     };
-    let made = format!("{of_client}://{rest}");
+    let made = format!("{scheme}://{rest}");
     // An error would show the password.
     made.as_str().into_connection_info().map_err(|_| "is not valkey://USER:PASSWORD@HOST:PORT/DATABASE".to_owned())?;
-    Ok(Kind::Valkey(made))
-}
-
-fn memcached(rest: &str) -> Result<Kind, String> {
-    let failed = || "is not memcached://HOST:PORT, or memcached:///PATH/OF/SOCKET".to_owned();
-    if rest.starts_with('/') {
-        return Ok(Kind::Memcached(rest.to_owned()));
-    }
-    let rest = rest.trim_end_matches('/');
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !host.ends_with(':') => (host, port.parse::<u16>().map_err(|_| failed())?),
-        _ => (rest, 11_211),
-    };
-    if host.is_empty() || host.contains(['/', '@', '?']) {
-        return Err(failed());
-    }
-    Ok(Kind::Memcached(format!("{host}:{port}")))
+    Ok(made)
 }
 
 impl Settings {
@@ -86,16 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_one_kind_of_store() {
-        assert_eq!(kind("valkey://a:b@host:1/2"), Ok(Kind::Valkey("redis://a:b@host:1/2".to_owned())));
-        assert_eq!(kind("rediss://host"), Ok(Kind::Valkey("rediss://host".to_owned())));
-        assert_eq!(kind("valkey+unix:///run/v.sock"), Ok(Kind::Valkey("redis+unix:///run/v.sock".to_owned())));
-        assert_eq!(kind("memcached://host"), Ok(Kind::Memcached("host:11211".to_owned())));
-        assert_eq!(kind("memcached://host:1/"), Ok(Kind::Memcached("host:1".to_owned())));
-        assert_eq!(kind("memcached:///run/m.sock"), Ok(Kind::Memcached("/run/m.sock".to_owned())));
-        for bad in ["host", "http://host", "valkey://", "redis://host:x", "memcached://", "memcached://a:b@c:x"] {
-            assert!(kind(bad).is_err(), "{bad}");
+    fn a_url_names_a_store() {
+        assert_eq!(of_client("valkey://a:b@host:1/2").unwrap(), "redis://a:b@host:1/2");
+        assert_eq!(of_client("rediss://host").unwrap(), "rediss://host");
+        assert_eq!(of_client("valkey+unix:///run/v.sock").unwrap(), "redis+unix:///run/v.sock");
+        for bad in ["host", "http://host", "valkey://", "redis://host:x", "memcached://host"] {
+            assert!(of_client(bad).is_err(), "{bad}");
         }
-        assert!(!kind("redis://u:secret@host:x").unwrap_err().contains("secret"));
+        assert!(!of_client("redis://u:secret@host:x").unwrap_err().contains("secret"));
     }
 }

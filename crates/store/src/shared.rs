@@ -11,12 +11,11 @@ use crate::envelope::{Change, Message, Position, Sealer};
 use crate::known::Known;
 use crate::outbox::Outbox;
 use crate::pool::Pool;
-use crate::settings::{Kind, Settings};
+use crate::settings::Settings;
 
 /// All of it.
 pub struct Shared {
     pub settings: Settings,
-    pub kind: Kind,
     pub sealer: Sealer,
     pub pool: Pool,
     pub outbox: Outbox,
@@ -28,16 +27,15 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(settings: Settings, kind: Kind, view: View) -> Shared {
+    pub fn new(settings: Settings, view: View) -> Shared {
         Shared {
             sealer: Sealer::new(&settings.application, &settings.secret),
-            pool: Pool::new(settings.clone(), kind.clone()),
+            pool: Pool::new(settings.clone()),
             outbox: Outbox::default(),
             known: Mutex::default(),
             read: Condvar::new(),
             forged: AtomicU64::new(0),
             settings,
-            kind,
             view,
         }
     }
@@ -65,17 +63,12 @@ impl Shared {
 
     /// Something has changed here. It holds for this node at once; the others are told. Returns by what one can wait for that.
     pub fn tell(&self, change: Change) -> (u64, u64) {
-        let has_bus = self.kind.has_bus();
         let expect = |sequence: u64, change: &Change| {
             let mut known = self.known();
             if sequence == 1 {
                 known.expect_nothing();
             }
-            if has_bus {
-                known.expect(sequence, change);
-            } else {
-                known.mark(crate::memcached::now(), change);
-            }
+            known.expect(sequence, change);
         };
         self.outbox.tell(change, expect, &|waiting| self.view.set_unsent(waiting as u64))
     }
@@ -90,7 +83,7 @@ impl Shared {
     /// Everything until here is known; what is computed from now on is as of this.
     pub fn as_of(&self) -> (u64, Position) {
         let known = self.known();
-        (known.bus(), if self.kind.has_bus() { known.position() } else { crate::memcached::now() })
+        (known.bus(), known.position())
     }
 
     pub fn count_forged(&self) {

@@ -6,8 +6,8 @@ use aws_lc_rs::digest;
 use redis::{Client, Cmd, Connection, Pipeline, TlsCertificates, Value, cmd};
 
 use crate::envelope::{Change, Message, Position, Sealer};
-use crate::settings::Settings;
-use crate::terms::{BUS_LENGTH, Failed, Name};
+use crate::settings::{Settings, of_client};
+use crate::terms::{BUS_LENGTH, Failed, LONGEST, Name};
 
 /// From this length on the beginning of the bus may be gone.
 const MAY_BE_CUT: u64 = BUS_LENGTH as u64 * 9 / 10;
@@ -26,10 +26,16 @@ pub struct Valkey {
     patience: Duration,
 }
 
-fn client(settings: &Settings, url: &str) -> Result<Client, Failed> {
+fn client(settings: &Settings) -> Result<Client, Failed> {
+    let url = of_client(&settings.url).map_err(Failed)?;
     let Some(path) = &settings.ca else { return Ok(Client::open(url)?) };
     let root = std::fs::read(path).map_err(|error| Failed(format!("{}: {error}", path.display())))?;
     Ok(Client::build_with_tls(url, TlsCertificates { client_tls: None, root_cert: Some(root) })?)
+}
+
+/// The store takes no other duration.
+fn within(ms: u64) -> u64 {
+    ms.clamp(1, LONGEST)
 }
 
 fn position(value: &[u8]) -> Result<Position, Failed> {
@@ -46,9 +52,12 @@ fn text(position: Position) -> String {
 
 impl Valkey {
     /// Connects, and says password and database.
-    pub fn connect(settings: &Settings, url: &str) -> Result<Valkey, Failed> {
+    ///
+    /// # Errors
+    /// [`Failed`], as with all that follow.
+    pub fn connect(settings: &Settings) -> Result<Valkey, Failed> {
         let patience = settings.patience();
-        let connection = client(settings, url)?.get_connection_with_timeout(patience)?;
+        let connection = client(settings)?.get_connection_with_timeout(patience)?;
         connection.set_read_timeout(Some(patience))?;
         connection.set_write_timeout(Some(patience))?;
         let prefix = format!("reprise:{{{}}}:", settings.application).into_bytes();
@@ -69,10 +78,14 @@ impl Valkey {
         add
     }
 
+    /// What lies there, as it was sealed.
+    #[allow(clippy::missing_errors_doc)]
     pub fn get(&mut self, name: Name, key: &[u8]) -> Result<Option<Vec<u8>>, Failed> {
         Ok(cmd("GET").arg(self.name(name, key)).query(&mut self.connection)?)
     }
 
+    /// Stores a value for so many milliseconds. With a message the bus has it at the same time; its position there.
+    #[allow(clippy::missing_errors_doc)]
     pub fn set(
         &mut self,
         key: &[u8],
@@ -81,7 +94,7 @@ impl Valkey {
         message: Option<&[u8]>,
     ) -> Result<Option<Position>, Failed> {
         let mut set = cmd("SET");
-        set.arg(self.name(Name::Value, key)).arg(sealed).arg("PX").arg(ms);
+        set.arg(self.name(Name::Value, key)).arg(sealed).arg("PX").arg(within(ms));
         let Some(message) = message else {
             set.exec(&mut self.connection)?;
             return Ok(None);
@@ -92,21 +105,28 @@ impl Valkey {
         Ok(Some(position(&id)?))
     }
 
+    /// Stores a value that is kept for so many milliseconds; `None` removes it.
+    #[allow(clippy::missing_errors_doc)]
     pub fn keep(&mut self, key: &[u8], value: Option<(&[u8], u64)>) -> Result<(), Failed> {
         let name = self.name(Name::Kept, key);
         let done = match value {
-            Some((sealed, ms)) => cmd("SET").arg(name).arg(sealed).arg("PX").arg(ms).exec(&mut self.connection),
+            Some((sealed, ms)) => cmd("SET").arg(name).arg(sealed).arg("PX").arg(within(ms)).exec(&mut self.connection),
             None => cmd("DEL").arg(name).exec(&mut self.connection),
         };
         Ok(done?)
     }
 
+    /// Stores a value if there is none. Whether it was stored.
+    #[allow(clippy::missing_errors_doc)]
     pub fn add(&mut self, name: Name, key: &[u8], sealed: &[u8], ms: u64) -> Result<bool, Failed> {
-        let done: Value =
-            cmd("SET").arg(self.name(name, key)).arg(sealed).arg("NX").arg("PX").arg(ms).query(&mut self.connection)?;
+        let mut set = cmd("SET");
+        set.arg(self.name(name, key)).arg(sealed).arg("NX").arg("PX").arg(within(ms));
+        let done: Value = set.query(&mut self.connection)?;
         Ok(done != Value::Nil)
     }
 
+    /// Stores a value in the place of just these bytes, or removes them, and the bus has the message at the same time. `None`: something else is there.
+    #[allow(clippy::missing_errors_doc)]
     pub fn swap(
         &mut self,
         key: &[u8],
@@ -122,23 +142,29 @@ impl Valkey {
             .arg(self.stream())
             .arg(old)
             .arg(sealed)
-            .arg(ms)
+            .arg(within(ms))
             .arg(BUS_LENGTH)
             .arg(message)
             .query(&mut self.connection)?;
         id.map(|id| position(&id)).transpose()
     }
 
+    /// A lease or a lock with that token goes on for so many milliseconds. Whether it is there.
+    #[allow(clippy::missing_errors_doc)]
     pub fn extend(&mut self, key: &[u8], token: &[u8], ms: u64) -> Result<bool, Failed> {
         let name = self.name(Name::Lease, key);
         Ok(cmd("EVAL").arg(EXTEND).arg(1).arg(name).arg(token).arg(ms).query(&mut self.connection)?)
     }
 
+    /// Gives a lease or a lock with that token back.
+    #[allow(clippy::missing_errors_doc)]
     pub fn release(&mut self, key: &[u8], token: &[u8]) -> Result<(), Failed> {
         let name = self.name(Name::Lease, key);
         Ok(cmd("EVAL").arg(RELEASE).arg(1).arg(name).arg(token).exec(&mut self.connection)?)
     }
 
+    /// Puts messages on the bus, in their order; values of keys that they name are removed, but for those of the first `repeated`, which were told before.
+    #[allow(clippy::missing_errors_doc)]
     pub fn tell(&mut self, sealer: &Sealer, messages: &[Message], repeated: usize) -> Result<(), Failed> {
         let mut all = Pipeline::new();
         for (number, message) in messages.iter().enumerate() {
@@ -150,6 +176,8 @@ impl Valkey {
         Ok(all.exec(&mut self.connection)?)
     }
 
+    /// The name of the bus, where it begins, and whether something was taken off its beginning. Makes one if there is none.
+    #[allow(clippy::missing_errors_doc)]
     pub fn bus(&mut self) -> Result<(u64, Position), Failed> {
         let name = [&self.prefix, &b"bus-name"[..]].concat();
         let mut both = Pipeline::new();
@@ -168,12 +196,16 @@ impl Valkey {
         Ok((bus, if length < MAY_BE_CUT { Position::default() } else { first }))
     }
 
+    /// The position of the last message.
+    #[allow(clippy::missing_errors_doc)]
     pub fn last(&mut self) -> Result<Position, Failed> {
         let last: Vec<Value> =
             cmd("XREVRANGE").arg(self.stream()).arg("+").arg("-").arg("COUNT").arg(1).query(&mut self.connection)?;
         Ok(entries(last)?.first().map_or(Position::default(), |(position, _)| *position))
     }
 
+    /// Messages after a position, at most `most`, in their order. Waits for one at most so long.
+    #[allow(clippy::missing_errors_doc)]
     pub fn read(
         &mut self,
         after: Position,

@@ -6,9 +6,7 @@ mod front_controller;
 mod hosts;
 mod pair;
 mod reload;
-mod urls;
-mod views;
-mod warm;
+mod scripts;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -50,7 +50,7 @@ fn the_quickstarts_of_the_readme_are_those_of_the_bridges_tests() {
     for start in ["mkdir -p /srv/blog", "cp -r composer/wordpress"] {
         run(&command(start).replace("/srv/blog", place.to_str().unwrap()), &project());
     }
-    for name in ["reprise.php", "reprise/snapshot.php", "reprise/warm.php"] {
+    for name in ["reprise.php", "reprise/snapshot.php", "reprise/scripts.php"] {
         let installed = fs::read(place.join("wp-content/mu-plugins").join(name)).unwrap();
         assert_eq!(installed, fs::read(project().join("composer/wordpress").join(name)).unwrap());
     }

@@ -4,8 +4,6 @@ mod connections;
 mod forkers;
 mod hosts;
 mod lanes;
-mod learned_routes;
-mod replaced_class;
 mod rewind;
 mod rewind_database;
 mod rewind_ends;

@@ -73,7 +73,7 @@ fn only_what_pages_return_is_in_the_snapshot() {
         let made = kept[part].as_str().unwrap();
         assert!(made.starts_with(&format!("{part} made by ")) && !made.ends_with(&format!(" {}", one["pid"])), "{one}");
     }
-    assert_eq!(kept.len(), 8, "a page of a user, with a query or by POST: {one}");
+    assert_eq!(kept.len(), 9, "a page of a user or by POST: {one}");
     assert_eq!((&one["count"], &one["seen"], &one["boot"]), (&1.into(), &serde_json::json!(["/exits"]), &false.into()));
     assert_eq!(one["agent"], "/exits");
     assert!(!server.log().contains("nothing is kept"), "{}", server.log());
@@ -101,4 +101,45 @@ fn pages_that_fail_give_nothing() {
     }
     let kept: serde_json::Value = serde_json::from_str(&server.get("/x").text()).unwrap();
     assert_eq!(kept["kept"].as_object().unwrap().len(), 2, "{kept}");
+}
+
+/// Classes are loaded when a page needs one; each page says which it has found loaded, and which it has loaded itself.
+const LOADING: &str = r#"<?php
+foreach (['stubs', 'functions', 'Hooks', 'WarmUp', 'Warm'] as $file) { require_once __DIR__ . "/../composer/src/$file.php"; }
+spl_autoload_register(static function (string $class): void {
+    if (str_starts_with($class, 'Page')) { $GLOBALS['loaded'][] = $class; eval("class $class extends Base$class {}"); }
+    if (str_starts_with($class, 'Base')) { $GLOBALS['loaded'][] = $class; eval("abstract class $class { public int \$made = 0; }"); }
+});
+$loaded = [];
+$isChild = Reprise\preload(static fn (array $request): bool => $request['path'] !== '/other', '/Main');
+if (!$isChild) { Reprise\snapshot(); }
+$name = 'Page' . trim($_SERVER['REQUEST_URI'], '/');
+$page = new $name();
+$anonymous = new class extends PageLazy {};
+echo json_encode(['loaded' => $loaded, 'made' => ++$page->made, 'boot' => isset($_SERVER['REPRISE_BOOT'])]);
+if ($name === 'PageBroken') { http_response_code(500); }
+"#;
+
+/// The boot loads what the pages' classes are, and nothing else of the pages stays.
+#[test]
+fn classes_of_pages_are_loaded_by_the_boot() {
+    let loaded = |warmup: &str, path: &str| {
+        let setup = Setup::empty().file("index.php", LOADING).flag("--audit");
+        let server =
+            start(setup.application(&format!("mode.\"index.php\" = \"snapshot\"\nwarmup_failure = \"log\"\n{warmup}")));
+        let answers = [server.get(path).text(), server.get(path).text()];
+        assert_eq!(answers[0], answers[1]);
+        (answers[0].clone(), server.log())
+    };
+    let of_boot = r#"["PageMain","BasePageMain","PageLazy","BasePageLazy"]"#;
+    let (answer, log) = loaded("", "/Main");
+    assert_eq!(answer, format!(r#"{{"loaded":{of_boot},"made":1,"boot":false}}"#), "{log}");
+    let (answer, log) = loaded("warmup = [\"/Lazy\", \"/Broken\", \"/other\"]", "/Lazy");
+    assert_eq!(answer, r#"{"loaded":["PageLazy","BasePageLazy"],"made":1,"boot":false}"#, "{log}");
+    assert!(
+        log.contains(
+            "nothing is kept of the page /Broken, which was to be rendered before the snapshot: its status is 500"
+        ),
+        "{log}"
+    );
 }

@@ -248,12 +248,6 @@ async fn run_script(
         let mode = HeaderValue::from_static(if lane.is_classic() { "classic" } else { "own" });
         response.headers_mut().insert(MODE, mode);
     }
-    // What a comparison has put into classic mode is to be compared again.
-    if (!lane.is_classic() || stays()) && matches!(request.by, By::Client | By::Fetch) {
-        let learned = &admitted.shared.learned;
-        let made = (response.status(), response.headers());
-        learned.count(application, &admitted.name, &request.head, made, admitted.began);
-    }
     if notes & (NOTE_SNAPSHOT | NOTE_WORKER_MODE) != 0 && lane.is_classic() && !is_classic {
         job.count_entry(notes);
     }

@@ -263,9 +263,9 @@ impl Supervisor {
             let scripts = entries.filter_map(|entry| Some(Key::parse(&entry.script)?.script.to_owned())).collect();
             wanted.insert(generation.application.name.clone(), scripts);
         }
-        let (read, plan, learned) = (&self.service.read, self.reload.plan(), &self.learned.routes);
+        let (read, plan) = (&self.service.read, self.reload.plan());
         let errand = Errand::send(|| {
-            let whole = |release| read(plan, release, learned).map(|(draft, php)| (Some(draft), php));
+            let whole = |release| read(plan, release).map(|(draft, php)| (Some(draft), php));
             let (draft, php) = match &scope {
                 Scope::All => whole(None)?,
                 Scope::Release(order) => whole(Some((&order.application, &order.id)))?,

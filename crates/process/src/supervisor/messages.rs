@@ -107,7 +107,7 @@ impl Supervisor {
             FromFront::WarmUp { generation, index, status, took_us } => {
                 self.warmed_up(generation, WarmUpResult { index, status, took_us }, &attached)
             }
-            FromFront::Learned { generation, are_shared } => self.front_learned(generation, are_shared, &attached),
+            FromFront::Learned { generation } => self.front_learned(generation, &attached),
             FromFront::Busy { lane } => {
                 let (id, lane) = place(lane);
                 let generation = self.generations.get_mut(id);

@@ -1,6 +1,6 @@
 //! What the supervisor is told to run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -77,12 +77,8 @@ pub struct WatcherDraft {
     pub user: Option<Identity>,
 }
 
-/// Pages that visitors ask for most, by the name of the application: what is asked for most first.
-pub type LearnedRoutes = BTreeMap<String, Vec<String>>;
-
-/// Reads what the next plan is made of, beside the plan in force, with another release of an application, if one is named, and with these pages, which visitors
-/// ask for most.
-pub type ReadAgain = dyn Fn(&Plan, Option<(&str, &str)>, &LearnedRoutes) -> Result<(Draft, Vec<OwnedFd>), String>;
+/// Reads what the next plan is made of, beside the plan in force, with another release of an application, if one is named.
+pub type ReadAgain = dyn Fn(&Plan, Option<(&str, &str)>) -> Result<(Draft, Vec<OwnedFd>), String>;
 
 /// Compares pages of a generation, which a socket leads to, with those of classic mode; as that user, if one is named.
 pub type VerifyPages = dyn Fn(&Verification, Option<&Identity>, OwnedFd) -> Result<Vec<PageFound>, String>;
@@ -263,8 +259,6 @@ pub struct Application {
     pub isolation: Isolation,
     /// The requests that the front makes before visitors' come, as people read them: `GET /`.
     pub warmup: Vec<String>,
-    /// How many of them, the last ones, are learned from traffic: one that fails stops nothing.
-    pub learned: usize,
     /// What is compared with classic mode before visitors come; nothing by default.
     pub verification: Verification,
     /// A warm-up request that fails stops nothing.
@@ -302,7 +296,7 @@ impl Application {
     pub(super) fn is_same(&self, other: &Application) -> bool {
         let value = |one: &Application| {
             let mut value = serde_json::to_value(one).ok()?;
-            for of_boots in ["warmup", "learned", "is_warmup_optional", "verification"] {
+            for of_boots in ["warmup", "is_warmup_optional", "verification"] {
                 value.as_object_mut()?.remove(of_boots);
             }
             let settings = value.get_mut("settings").and_then(serde_json::Value::as_array_mut);
@@ -345,7 +339,6 @@ impl Application {
             classic: BTreeSet::new(),
             isolation: Isolation::Auto,
             warmup: Vec::new(),
-            learned: 0,
             verification: Verification::default(),
             is_warmup_optional: false,
             boot_timeout: Duration::from_secs(30),

@@ -181,7 +181,6 @@ impl Supervisor {
         let pause = Some(NO_LANE_PAUSE).filter(|_| wants_no_lane && !of_lane.is_required);
         let delay = of_lane.restart.failed(pause, Instant::now());
         let is_required = of_lane.is_required;
-        self.forget_learned(id);
         let Some(of_lane) = self.generations.get(id).and_then(|one| one.lanes.get(lane)) else { return };
         if is_required && !self.announced && !self.following.is_on() {
             let entry = of_lane.entry.clone().unwrap_or_default();

@@ -26,8 +26,6 @@ pub struct VerifiedPage {
     pub host: String,
     /// Other headers, by name.
     pub headers: BTreeMap<String, String>,
-    /// Learned from traffic: compared when all others were.
-    pub is_learned: bool,
 }
 
 /// What was found of a page.

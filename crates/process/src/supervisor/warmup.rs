@@ -43,7 +43,7 @@ impl Supervisor {
         let (index, count) = (result.index as usize, application.warmup.len());
         let Some(request) = application.warmup.get(index) else { return };
         let (name, took) = (&application.name, Duration::from_micros(result.took_us));
-        let is_optional = application.is_warmup_optional || index + application.learned >= count;
+        let is_optional = application.is_warmup_optional;
         let is_answered = (100..500).contains(&result.status);
         let what = format!("application '{name}': warm-up {} of {count}: {request}: {}", index + 1, result.status);
         if index + 1 == count && (is_answered || is_optional) {

@@ -176,7 +176,7 @@ option_table! {
     pub struct Application => front::settings::Application {
         name: String = String::new(), "from `root` as it is written", Text, Reload,
             "Names the application in messages, logs, status, metrics and commands. Under another name it is another application: an empty \
-             data cache, other keys in data_cache_store, no releases or learned routes, generations from 1. Without it the name is the last directory of `root`, links not \
+             data cache, other keys in data_cache_store, no releases, generations from 1. Without it the name is the last directory of `root`, links not \
              followed, but for public, public_html, web, htdocs, httpdocs, current, live, latest, and releases with what lies in it; \
              applications that would have one name get the directory before, too (a/site, b/site).", to front;
         release_pool: Option<String> = None, "none: the application lies in `root`", Text, Reload,
@@ -278,8 +278,8 @@ option_table! {
             "How long reprise_cache() waits for a value that another worker computes, until it computes it, too.";
         data_cache_store: Option<String> = None, "none: the cache is this server's alone", Text, Reload,
             "Store that the application's nodes share, so that a value is computed once for all of them and what one removes is gone on all: \
-             \"valkey://USER:PASSWORD@HOST:6379/0\" or redis://; valkeys:// or rediss:// by TLS; valkey+unix:///PATH; memcached://HOST:11211 shares \
-             values alone (docs/guides/data-cache.md#several-nodes).";
+             \"valkey://USER:PASSWORD@HOST:6379/0\" or redis://; valkeys:// or rediss:// by TLS; valkey+unix:///PATH \
+             (docs/guides/data-cache.md#several-nodes).";
         data_cache_secret: Option<String> = None, "required with data_cache_store", Text, Reload,
             "Signs what lies in data_cache_store, so that nobody who can write there can put values into PHP: at least 16 bytes, the same on all \
              nodes.";
@@ -358,9 +358,6 @@ option_table! {
         warmup_failure: WarmupFailure = WarmupFailure::Refuse, "\"refuse\"", Text, Reload,
             "What a 5xx response to a warm-up request does: \"refuse\" (the server does not start; a reload is refused) \
              or \"log\".";
-        learned_routes: usize = 0, "0", Number(0, 30), Reload,
-            "How many pages are learned from traffic, so that the code of the next reload is warmed up with them too, behind those of `warmup`: the ones that \
-             visitors without a cookie ask for most. One that fails is logged and stops nothing (docs/guides/snapshot.md#routes-learned-from-traffic).", to front;
         verify_on_reload: bool = false, "false", Switch, Reload,
             "Whether the pages of `warmup` (those with GET and without Cookie and Authorization) are compared with the same pages in classic mode, as \
              `reprise verify` does it, before visitors come: at the start, and before a reload switches. A page that differs, or that could not be \
@@ -431,8 +428,6 @@ option_table! {
         written_root: PathBuf = PathBuf::new();
         /// The release that it is, if it comes from a pool.
         unpacked: Option<Unpacked> = None;
-        /// How many of `warmup`, the last ones, are learned from traffic.
-        learned: usize = 0;
         /// Where it is described.
         places: Places = Places::default();
         /// The rules of its preset.

@@ -265,13 +265,11 @@ pub enum FromFront {
     },
     /// Responses were purged (attached: a sealed file with the application's name and the purge), and other nodes are to do the same.
     Purged,
-    /// What the front has learned of the pages of an application has changed (attached: a file with all of it). The paths of those that are
-    /// asked for most, a line for each; or those whose responses are shared, which the next front gets back as they are.
+    /// What the front has learned of the pages of an application has changed (attached: a file with all of it): those whose responses are
+    /// shared, which the next front gets back as they are.
     Learned {
         /// The generation whose application's they are.
         generation: u32,
-        /// Whether it is those whose responses are shared.
-        are_shared: bool,
     },
     /// A request has come to an application under development: what has changed by now? `Changed` with this ticket follows.
     Fence {
@@ -302,5 +300,5 @@ messages!(FromFront {
     0x213 => Cache { ticket }
     0x214 => Purged {}
     0x215 => Fence { ticket }
-    0x216 => Learned { generation, are_shared }
+    0x216 => Learned { generation }
 });

@@ -2,7 +2,7 @@
 
 use tests::tls::Authority;
 
-use super::store::{Redis, memcached};
+use super::store::Redis;
 use super::{Cluster, SECRET, node};
 
 /// Four nodes with fifty workers each: one of all computes.
@@ -233,25 +233,4 @@ fn values_are_those_of_the_application_and_its_secret() {
     say(&["XADD", "reprise:{app}:bus", "*", "m", "rubbish"]);
     assert_eq!(cluster.get(1, "store&value=2"), "true");
     cluster.until_all("the bus goes on", "fetch", "2");
-}
-
-#[test]
-fn memcached_shares_values_without_a_bus() {
-    let directory = tests::server::Directory::new();
-    let (_memcached, port) = memcached(&directory.0);
-    let cluster = Cluster::start(3, &format!("memcached://127.0.0.1:{port}"), "workers = 4");
-    let before = cluster.runs();
-    let answers = cluster.crowd(8, "compute&key=cold&ms=200&tags[]=t");
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
-    assert_eq!(cluster.runs(), before + 1);
-    // Who removes something does not get it back.
-    assert_eq!(cluster.get(0, "invalidate&tags[]=t"), "true");
-    assert!(cluster.get(0, "compute&key=cold&tags[]=t") != answers[0]);
-    assert_eq!(cluster.get(0, "add&key=a&value=1"), "true");
-    assert_eq!((cluster.get(1, "add&key=a&value=2"), cluster.get(2, "fetch&key=a")), ("false".into(), "1".into()));
-    let mut sums: Vec<u64> = cluster.crowd(5, "count&key=c").iter().map(|sum| sum.parse().unwrap()).collect();
-    sums.sort_unstable();
-    assert_eq!(sums, (1..=15).collect::<Vec<u64>>());
-    assert_eq!(cluster.get(0, "delete&key=a"), "true");
-    assert_eq!(cluster.get(2, "add&key=b&value=1"), "true");
 }

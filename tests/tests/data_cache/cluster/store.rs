@@ -2,26 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use tests::peer::Program;
-use tests::server::free_port;
-
 pub use tests::backends::Redis;
-
-/// Memcached.
-pub fn memcached(directory: &Path) -> (Program, u16) {
-    let port = free_port();
-    let mut command = Command::new("memcached");
-    command.args(["-u", "nobody", "-l", "127.0.0.1", "-p", &port.to_string()]);
-    let mut program = Program::start(&mut command, &directory.join("memcached.log"));
-    program.await_ready(10, || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    (program, port)
-}
 
 /// What a way does with what comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
