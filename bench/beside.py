@@ -21,7 +21,8 @@ import open_loop
 import processes
 import report
 from failure import Failure, pick
-from peers import WEB_USER, reprise
+from peers import reprise
+from sites import WEB_USER
 
 SECONDS = 5.0
 GOAL = 1.2

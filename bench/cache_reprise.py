@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import processes
-from peers import WEB_USER, reprise
+from peers import reprise
+from sites import WEB_USER
 from processes import Started
 
 READY_DEADLINE_S = 30.0

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import processes
 from failure import Failure, tool
-from peers import WEB_USER, reprise
+from peers import reprise
+from sites import WEB_USER
 
 PHP_ORIGIN = Path(__file__).resolve().parent / "scripts" / "conformance_origin.php"
 WORKERS = 4

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import processes
 from edge_servers import own_place
-from peers import WEB_USER, Site, nginx_fpm, reprise
+from peers import nginx_fpm, reprise
+from sites import WEB_USER, Site
 
 SIDES = {
     "reprise": "Reprise's data cache; reprise_cache() computes",

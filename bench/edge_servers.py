@@ -13,7 +13,8 @@ from pathlib import Path
 
 import processes
 from failure import Failure, tool
-from peers import WEB_USER, nginx_fpm, reprise
+from peers import nginx_fpm, reprise
+from sites import WEB_USER
 from distribution import PHP
 
 SIZES = {"1k.bin": 1024, "100k.bin": 100 * 1024}

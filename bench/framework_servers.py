@@ -17,7 +17,8 @@ import processes
 from bridges import PACKAGE
 from edge_servers import WORKERS, Server, own_place
 from failure import Failure, tool
-from peers import WEB_USER, reprise
+from peers import reprise
+from sites import WEB_USER
 
 MODES = ("classic", "snapshot")
 SCRIPTS = Path(__file__).parent / "scripts" / "frameworks"

@@ -11,7 +11,8 @@ from pathlib import Path
 import processes
 from edge_servers import WORKERS, Server, own_place, start_fpm
 from failure import tool
-from peers import WEB_USER, nginx_fpm, reprise
+from peers import nginx_fpm, reprise
+from sites import WEB_USER
 
 # What is to be cached, by its size in bytes; all but the header is alike.
 PAGES = {"1k.php": 1024, "64k.php": 64 * 1024}

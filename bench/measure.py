@@ -13,7 +13,7 @@ from typing import Any
 
 import bodies
 import intervals
-import peers
+import sites
 import processes
 from failure import Failure
 from intervals import Interval
@@ -58,7 +58,7 @@ class Side:
     """One of the servers under comparison, and what was measured of it."""
 
     label: str
-    running: peers.Running
+    running: sites.Running
     slots: list[Slot] = field(default_factory=list)
     pss_kib: dict[str, int | None] = field(default_factory=dict)
     cookies: str = ""  # of its visitor

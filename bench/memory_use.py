@@ -12,7 +12,7 @@ from typing import Any
 import burst
 import processes
 from failure import Failure
-from peers import Running
+from sites import Running
 
 CLONES_RATIO = 0.3  # at most
 PAGE, ENTRY = 4096, struct.Struct("<Q")

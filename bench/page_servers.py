@@ -11,7 +11,8 @@ import bridges
 import hit_servers
 import processes
 from edge_servers import WORKERS, Server, own_place, start_fpm
-from peers import WEB_USER, nginx_fpm, reprise
+from peers import nginx_fpm, reprise
+from sites import WEB_USER
 
 # The tag of a page.
 TAG = '"v7"'

@@ -15,7 +15,7 @@ from typing import Any
 import phpini
 import processes
 from failure import Failure
-from peers import Running, Site, as_user
+from sites import Running, Site, as_user
 
 DIRECTORY = Path(__file__).resolve().parent / "peers" / "other"
 STRINGS = ("program", "hint", "ready", "access_log")

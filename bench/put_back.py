@@ -12,7 +12,7 @@ from typing import Any
 import applications
 import bodies
 import measure
-import peers
+import sites
 import processes
 from peers import reprise
 from scenarios import SCENARIOS, Boot
@@ -102,7 +102,7 @@ class Applications:
         self._prepare(scenario.application, boot.bridge)
         place = Path(tempfile.mkdtemp(prefix="reprise-", dir=self.workdir))
         place.chmod(0o755)
-        site = peers.Site(scenario.application, self.builder.root(scenario.application, boot.script, boot.bridge),
+        site = sites.Site(scenario.application, self.builder.root(scenario.application, boot.script, boot.bridge),
                           self.database.env() if self.database else {}, place, processes.free_port(), 1, {}, "", boot)
         side = measure.Side(program or "reprise", reprise.start(site, reprise.settings(program=program)))
         measure.await_ready(side, scenario.path)

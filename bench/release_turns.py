@@ -16,7 +16,8 @@ from pathlib import Path
 import processes
 import release_trees
 from failure import Failure, tool
-from peers import WEB_USER, reprise
+from peers import reprise
+from sites import WEB_USER
 from release_places import Disk, Memory, Throttle
 
 APPLICATION = "shop"

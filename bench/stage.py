@@ -17,6 +17,7 @@ from typing import Any
 import applications
 import measure
 import peers
+import sites
 import phpini
 import processes
 import report
@@ -71,7 +72,7 @@ class Stage:
     def __init__(self, args: argparse.Namespace, workdir: Path, entrants: Sequence[Entrant]) -> None:
         tool("wrk", "wrk")
         self.args, self.workdir, self.entrants = args, workdir, list(entrants)
-        self.web_user = peers.WEB_USER if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        self.web_user = sites.WEB_USER if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         self.builder = applications.Builder(args.apps_source, applications.destination(args.apps, self.web_user, say),
                                             self.web_user, args.rebuild, say)
         script = workdir / "report.lua"
@@ -91,7 +92,7 @@ class Stage:
     def _start(self, entrant: Entrant, name: str, root: Path, env: dict[str, str], boot: Boot | None, scenario: str = "") -> measure.Side:
         place = Path(tempfile.mkdtemp(prefix=f"{name}-{entrant.label.replace('/', '-')}-", dir=self.workdir))
         place.chmod(0o755)
-        site = peers.Site(name, root, env, place, entrant.port, self.args.workers, self.ini, self.args.server_cpus, boot, scenario)
+        site = sites.Site(name, root, env, place, entrant.port, self.args.workers, self.ini, self.args.server_cpus, boot, scenario)
         processes.free_port(site.port)
         before = processes.count()
         try:

@@ -15,7 +15,7 @@ import phpini
 import processes
 from distribution import PHP
 from failure import Failure, tool
-from peers import Running, Site
+from sites import Running, Site
 
 MODULES = Path("/usr/lib/apache2/modules")
 PROFILE = Path(f"/etc/php/{PHP}/fpm")  # php.ini and conf.d of the other side

@@ -21,7 +21,7 @@ from pathlib import Path
 import processes
 from distribution import PHP
 from failure import Failure, tool
-from peers import Running, Site
+from sites import Running, Site
 
 IDLE_MS = 100
 OPTIONS: dict[str, tuple[str, str]] = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import processes
 from failure import Failure, tool
-from peers import Running, Site, as_user
+from sites import Running, Site, as_user
 
 PHP = False
 PAGES = ("hello", "json", "blog", "hello-worker", "json-worker", "blog-worker")

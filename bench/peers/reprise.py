@@ -12,7 +12,7 @@ from typing import Any
 import bodies
 import processes
 from failure import Failure, pick
-from peers import Running, Site
+from sites import Running, Site
 from scenarios import Boot
 
 # As shipped; the self-tests run what the other tests run.

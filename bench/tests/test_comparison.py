@@ -18,6 +18,7 @@ import applications
 import bodies
 import bridges
 import peers
+import sites
 import phpini
 import processes
 from failure import Failure, pick, tool
@@ -83,7 +84,7 @@ class Peers(unittest.TestCase):
         self.assertEqual([chosen[side]["processes"] for side in sides], ["auto", "3"])
 
     def test_configuration_survives_quoting(self) -> None:
-        site = peers.Site("app", Path("/srv/a \"b\""), {"KEY": "a\\b\n\"c\""}, Path("/tmp/w"), 8080, 2,
+        site = sites.Site("app", Path("/srv/a \"b\""), {"KEY": "a\\b\n\"c\""}, Path("/tmp/w"), 8080, 2,
                           {"opcache.enable": "1"}, "")
         read = tomllib.loads(reprise.configuration(site))
         application = read["application"][0]
@@ -94,7 +95,7 @@ class Peers(unittest.TestCase):
 
 
     def test_snapshot_is_configured_and_required(self) -> None:
-        site = peers.Site("app", Path("/srv/a"), {}, Path("/tmp/w"), 8080, 2, {"opcache.enable": "1"}, "", Boot("boot.php"))
+        site = sites.Site("app", Path("/srv/a"), {}, Path("/tmp/w"), 8080, 2, {"opcache.enable": "1"}, "", Boot("boot.php"))
         application = tomllib.loads(reprise.configuration(site))["application"][0]
         self.assertEqual((application["front_controller"], application["mode"]), ("boot.php", {"boot.php": "snapshot"}))
         plain = tomllib.loads(reprise.configuration(dataclasses.replace(site, boot=None)))["application"][0]

@@ -23,112 +23,6 @@ use wire::shared::LEVELS;
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
-    let sources = [
-        "main",
-        "options",
-        "pinned",
-        "prototype",
-        "forker",
-        "forker_children",
-        "profile",
-        "trace",
-        "uploads",
-        "worker",
-        "classic/classic",
-        "engine/boot_state",
-        "engine/captured",
-        "engine/direct_calls",
-        "engine/error_page",
-        "engine/exceptions",
-        "engine/exits",
-        "engine/filter",
-        "engine/frames",
-        "engine/free_lists",
-        "engine/function_state",
-        "engine/gmp_random",
-        "engine/handlers",
-        "engine/heap",
-        "engine/heap_room",
-        "engine/included_paths",
-        "engine/ini",
-        "engine/late_code",
-        "engine/libphp",
-        "engine/modules",
-        "engine/objects",
-        "engine/opcache_clock",
-        "engine/opcache_status",
-        "engine/output",
-        "engine/patterns",
-        "engine/probes",
-        "engine/session",
-        "engine/shared_values",
-        "engine/shutdown_functions",
-        "engine/streams",
-        "engine/superglobals",
-        "engine/wrap",
-        "worker_mode/worker_mode",
-        "worker_mode/cycle",
-        "worker_mode/directory",
-        "request",
-        "bodies",
-        "cgi",
-        "names",
-        "sapi",
-        "settings",
-        "limits",
-        "overtime",
-        "variables",
-        "functions",
-        "caching",
-        "connections/hooks",
-        "connections/traffic",
-        "connections/adopt",
-        "connections/open",
-        "connections/reset",
-        "data/ask",
-        "data/cluster",
-        "data/talk",
-        "data/data",
-        "data/show",
-        "data/waits",
-        "data/values",
-        "data/entries",
-        "data/compute",
-        "data/kept",
-        "data/locks",
-        "data/whole",
-        "opcache",
-        "engine/compile",
-        "file_cache",
-        "watch",
-        "loaded",
-        "log",
-        "raw",
-        "signals",
-        "snapshot/template",
-        "snapshot/warm",
-        "snapshot/refuse",
-        "snapshot/held",
-        "snapshot/needs",
-        "snapshot/maps",
-        "snapshot/take",
-        "snapshot/hot",
-        "snapshot/clone",
-        "snapshot/serve",
-        "snapshot/compact",
-        "snapshot/random",
-        "snapshot/random_libc",
-        "snapshot/random_libraries",
-        "snapshot/end",
-        "snapshot/learn",
-        "snapshot/rewind",
-        "snapshot/kernel",
-        "snapshot/prove",
-        "snapshot/dirty_memory",
-        "snapshot/dirty_process",
-        "snapshot/dirty_files",
-        "snapshot/dirty_attributes",
-    ];
     for watched in [
         "build",
         "csrc",
@@ -162,21 +56,23 @@ fn main() {
     let sanitizers = sanitizers();
     if !sanitizers.is_empty() {
         sanitize(&mut build, &sanitizers);
-        if sanitizers == TRAP {
-            build.file(here.join("csrc/snapshot/planted.c"));
-        }
     }
     build.define("REPRISE_VERSION", Some(format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str()));
-    build.files(sources.map(|name| here.join(format!("csrc/{name}.c"))));
+    let plants = sanitizers == TRAP;
+    build.files(sources(&here.join("csrc")).into_iter().filter(|file| plants || !file.ends_with("planted.c")));
     build.compile("reprise_php_c");
     link_libphp(&build.get_compiler(), &format!("libphp{major}.{minor}.so"), &out);
     println!("cargo:rustc-link-arg=-Wl,-z,now");
-    for source in ["dirty_memory.c", "dirty_process.c", "dirty_files.c", "dirty_attributes.c", "random_libc.c"] {
-        export_interposed(&here.join("csrc/snapshot").join(source));
-    }
-    export_interposed(&here.join("csrc/file_cache.c"));
-    export_interposed(&here.join("csrc/uploads.c"));
-    export_interposed(&here.join("csrc/connections/traffic.c"));
+    sources(&here.join("csrc/interpose")).iter().for_each(|file| export_interposed(file));
+}
+
+/// The C files of a directory and of those below it, in an order that does not change.
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("the directory is readable");
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry is readable").path()).collect();
+    all.sort();
+    let below = |path: PathBuf| if path.is_dir() { sources(&path) } else { vec![path] };
+    all.into_iter().flat_map(below).filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect()
 }
 
 /// The value of `REPRISE_SANITIZE` that needs no run-time library.

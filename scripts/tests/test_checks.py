@@ -38,6 +38,41 @@ def found(files: dict[str, str]) -> list[list[str]]:
 ROOT = "mod a; mod b;"
 
 
+class OfC(unittest.TestCase):
+    def findings(self, listing: str) -> list[str]:
+        sources = {"low": "core/low.c", "taker": "interpose/taker.c", "high": "request/high.c", "other": "request/other.c"}
+        return list(circles.Objects(sources, listing).findings())
+
+    def test_one_direction_is_none(self) -> None:
+        listing = "1-low.o:\n0 T reprise_low\n\n2-taker.o:\n U reprise_low\n0 T write\n0 T interpose_take\n\n" \
+                  "3-high.o:\n U write\n U interpose_take\n U reprise_low\n U malloc\n0 T request_high\n0 t anything\n0 T zif_reprise_high\n"
+        self.assertEqual(self.findings(listing), [])
+        # A name of libc is libc's to who calls it.
+        self.assertEqual(self.findings(listing.replace("0 T reprise_low", " U write\n0 T reprise_low")), [])
+
+    def test_what_uses_a_higher_floor_is_found(self) -> None:
+        found = self.findings("1-low.o:\n U request_high\n0 T reprise_low\n\n3-high.o:\n0 T request_high\n")
+        self.assertEqual(found, ["core/low.c uses request/high.c, which is not below it: request_high"])
+
+    def test_a_circle_within_a_folder_is_found(self) -> None:
+        found = self.findings("3-high.o:\n U request_other\n0 T request_high\n\n4-other.o:\n U request_high\n0 T request_other\n")
+        self.assertEqual(found, ["a circle of request/high.c, request/other.c", "  request/high.c uses request/other.c: request_other",
+                                 "  request/other.c uses request/high.c: request_high"])
+
+    def test_a_symbol_without_its_folder_is_found(self) -> None:
+        self.assertEqual(self.findings("3-high.o:\n0 T reprise_high\n"), ["request/high.c: reprise_high does not begin with request_"])
+
+
+class OfPython(unittest.TestCase):
+    def test_imports_of_every_form_are_seen(self) -> None:
+        for use in ("import a", "from a import f", "def g():\n    import a", "from package import inner", "import package.inner"):
+            with self.subTest(use), tempfile.TemporaryDirectory() as directory:
+                Path(directory, "package").mkdir()
+                for name, text in {"a.py": "import b", "b.py": use, "package/__init__.py": "", "package/inner.py": "import b"}.items():
+                    Path(directory, name).write_text(text)
+                self.assertEqual([len(circle) for circle in circles.circles(circles.python_graph(directory))], [2])
+
+
 class Circles(unittest.TestCase):
     def test_uses_of_every_form_are_seen(self) -> None:
         for use in ("use crate::a::A;", "use crate::{a::{A}};", "use super::a::A as Other;", "fn f() { crate::a::f() }",

@@ -2,32 +2,19 @@
  * Entry of reprise-php: reads the arguments the supervisor gave (they are no interface for people) and becomes the
  * prototype of one application. It is started as the application's user, never as root.
  *
- * The files:
+ * Each folder may use those that stand below it here, and no other; a symbol begins with the name of its folder, one of
+ * core with reprise_ (scripts/circles looks):
  *
- * main.c       arguments, service memory, then the prototype
- * prototype.c  one process per application: module start once, then forks classic workers and templates
- * forker.c     the loop of what forks workers: obeys the supervisor, reaps and reports
- * worker.c     what all workers do alike
- * request.c    one request, in every mode
- * pinned.c     the phar that scripts are in, as it was checked
- * sapi.c       PHP's callbacks: output, headers, body, log
- * variables.c  $_SERVER, getenv() and cookies, from the request head
- * functions.c  functions for PHP code (reprise.stub.php)
- * caching.c    what PHP code tells the cache of responses
- * cgi.c, names.c, settings.c  settings of PHP
- * bodies.c     which bodies PHP takes
- * limits.c, overtime.c         limits of workers and requests
- * trace.c      where a worker is in its PHP code
- * opcache.c    what opcache says of itself
- * file_cache.c compiled code of releases, used by who can only read it; engine/compile.c makes it
- * uploads.c    files of uploads that a killed worker leaves
- * watch.c      whether files that it has loaded have changed
- * log.c, raw.c what needs no libc
- * classic/     classic mode
- * data/        the data cache: data/data.h has a list
- * engine/      what is private in PHP: engine/engine.h has a list
- * worker_mode/ worker scripts
- * snapshot/    templates and their clones: snapshot/snapshot.h has a list
+ * main.c        arguments, service memory, then the prototype
+ * prototype.c   one process per application: module start once, then forks classic workers, and the processes of lanes
+ * classic/  worker/  snapshot/    the three modes: snapshot/template.c has a list
+ * request/      one request, in every mode; PHP's callbacks, functions and settings
+ * process/      what forks workers, and what all workers do alike
+ * connections/  connections that stay open: connections/connections.h has a list
+ * data/         the data cache: data/data.h has a list
+ * engine/       what is private in PHP: engine/engine.h has a list
+ * interpose/    functions of libc that take notes, or answer for the process: interpose/dirty.h has a list
+ * core/         the state of a process, its log, its end
  *
  * Only single-threaded code runs here. setjmp and longjmp begin and end in C; wire's functions are leaves, and an abort
  * is raised only after one has returned.
@@ -46,29 +33,32 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <php_version.h>
+#include <php.h>
+
+#include "arginfo.h"
 
 #include "engine/compile.h"
 #include "data/data.h"
 #include "engine/direct_calls.h"
 #include "engine/libphp.h"
 #include "engine/probes.h"
-#include "file_cache.h"
-#include "forker.h"
-#include "names.h"
-#include "options.h"
+#include "interpose/file_cache.h"
+#include "process/forker.h"
+#include "request/names.h"
+#include "core/options.h"
 #include "prototype.h"
-#include "sapi.h"
-#include "snapshot/checks.h"
-#include "snapshot/interpose.h"
+#include "request/sapi.h"
+#include "core/checks.h"
+#include "interpose/interpose.h"
 #include "snapshot/needs.h"
-#include "snapshot/snapshot.h"
+#include "core/snapshot_state.h"
 #include "wire.h"
-#include "worker.h"
-
-struct worker_state *reprise_worker;
-struct forker *reprise_forker;
-unsigned char *reprise_service_stack;
+#include "snapshot/serve.h"
+#include "core/fork_hooks.h"
+#include "core/state.h"
+#include "interpose/traffic.h"
+#include "core/worker_state.h"
+#include "core/forker_state.h"
 
 enum {
 	OPT_NAME = 1,
@@ -206,7 +196,7 @@ static bool make_service_memory(void)
 	reprise_forker = &service->forker;
 	reprise_data = &service->data;
 	snapshot = &service->state;
-	snapshot->own[OWN_SERVICE] = (struct range){(uintptr_t)base, (uintptr_t)base + size};
+	snapshot->image.own[OWN_SERVICE] = (struct range){(uintptr_t)base, (uintptr_t)base + size};
 	return true;
 }
 
@@ -231,7 +221,7 @@ static int print_needs(void)
 	struct utsname kernel = {0};
 
 	(void)prctl(PR_SET_DUMPABLE, 1);
-	(void)reprise_try_needs(text, sizeof text);
+	(void)snapshot_try_needs(text, sizeof text);
 	/* It fails for no kernel. */
 	(void)uname(&kernel);
 	return printf("release %s\nneeds %s\n", kernel.release, text) > 0 && fflush(stdout) == 0 ? 0 : wire_Exit_Internal;
@@ -258,7 +248,7 @@ static int compile_to(const char *directory)
 			return wire_Exit_Usage;
 		}
 	}
-	return reprise_compile_run();
+	return request_sapi_load() ? engine_compile_run() : wire_Exit_NotBooted;
 }
 
 int reprise_php_main(int argc, char **argv)
@@ -270,13 +260,15 @@ int reprise_php_main(int argc, char **argv)
 #if !defined(__x86_64__)
 	raw_page = (uintptr_t)sysconf(_SC_PAGESIZE);
 #endif
-	if (!reprise_engine_is_loadable()) {
+	if (!engine_is_loadable()) {
 		return wire_Exit_NotBooted;
 	}
-	reprise_interpose_memory();
-	reprise_interpose_process();
-	reprise_interpose_files();
-	reprise_interpose_traffic();
+	reprise_fork_hooks = &data_fork_hooks;
+	request_sapi_offer(reprise_functions, snapshot_boot_output);
+	interpose_memory();
+	interpose_process();
+	interpose_files();
+	interpose_traffic();
 	/* libc's heap grows by the program break alone, and never shrinks. libc calls itself when it maps and unmaps
 	 * memory, and dirty_memory.c would not see that. */
 	mallopt(M_MMAP_MAX, 0);
@@ -336,8 +328,8 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:
 			choose_profile();
-			printf("reprise-php %s\nphp %s\nbuilt %s\nlibphp %s\nini %s\n", REPRISE_VERSION, reprise_libphp_version(),
-			       PHP_VERSION, reprise_libphp_path(), reprise_options.php_ini ? profile : "libphp's own");
+			printf("reprise-php %s\nphp %s\nbuilt %s\nlibphp %s\nini %s\n", REPRISE_VERSION, engine_libphp_version(),
+			       PHP_VERSION, engine_libphp_path(), reprise_options.php_ini ? profile : "libphp's own");
 #ifdef REPRISE_SANITIZERS
 			puts("sanitizers " REPRISE_SANITIZERS);
 #endif
@@ -369,24 +361,24 @@ int reprise_php_main(int argc, char **argv)
 	choose_profile();
 	if (asks_settings) {
 		/* Only a question: no code of the application may run. */
-		if (!reprise_add_ini("opcache.preload=") || !reprise_sapi_load()) {
+		if (!reprise_add_ini("opcache.preload=") || !request_sapi_load()) {
 			return wire_Exit_NotBooted;
 		}
-		reprise_print_settings(asks_symbols);
+		request_print_settings(asks_symbols);
 		_exit(0);
 	}
 	if (compiles_to) {
 		return compile_to(compiles_to);
 	}
-	if (file_cache && !reprise_file_cache_use(file_cache)) {
+	if (file_cache && !interpose_file_cache_use(file_cache)) {
 		fprintf(stderr, "reprise-php: the directory of compiled code cannot be used: %s\n", file_cache);
 		return wire_Exit_NotBooted;
 	}
-	reprise_plant_fault();
+	snapshot_plant_fault();
 	/* As under PHP-FPM, also for the programs that PHP starts. */
 	signal(SIGPIPE, SIG_IGN);
 	/* What a library prints is a line of the log when it has printed it, before its memory is rewound. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	reprise_bind_libphp();
+	engine_bind_libphp();
 	return reprise_prototype_run();
 }

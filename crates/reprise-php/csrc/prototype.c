@@ -12,69 +12,114 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "bodies.h"
+#include "request/bodies.h"
 #include "classic/classic.h"
 #include "data/ask.h"
 #include "data/data.h"
-#include "forker.h"
-#include "log.h"
-#include "options.h"
-#include "pinned.h"
+#include "process/forker.h"
+#include "core/log.h"
+#include "core/options.h"
+#include "core/pinned.h"
 #include "prototype.h"
-#include "sapi.h"
-#include "snapshot/random.h"
-#include "snapshot/snapshot.h"
+#include "request/sapi.h"
+#include "engine/random.h"
+#include "core/snapshot_state.h"
 #include "snapshot/template.h"
-#include "watch.h"
+#include "process/watch.h"
 #include "wire.h"
+#include "core/descriptors.h"
+#include "core/forker_link.h"
+#include "process/worker_process.h"
+#include "process/worker.h"
+#include "worker/worker_mode.h"
+#include "core/worker_state.h"
+#include "core/forker_state.h"
 
-static void become_worker(struct forker *forker, pid_t parent)
+static long fork_worker(struct forker *forker, uint32_t slot)
+{
+	long pid = process_fork_worker(forker);
+
+	if (pid == 0) {
+		classic_run(forker->slab, &forker->geometry, slot, forker->eventfds);
+	}
+	return pid;
+}
+
+static void read_head(int file)
+{
+	ssize_t size = pread(file, reprise_worker->head, sizeof reprise_worker->head, 0);
+
+	if (size < (ssize_t)sizeof(struct wire_RequestHead)) {
+		reprise_log_line("error", "the head of the boot request cannot be read");
+		_exit(wire_Exit_Internal);
+	}
+}
+
+/* The process of a lane: it boots the lane's script, or tries it. */
+static _Noreturn void become_lane(struct forker *forker, enum wire_Isolation isolation, int control, int head)
 {
 	sigset_t none;
 
-	/* The socket to the supervisor is closed first: other processes of the user can look into this one as soon as it is
-	 * dumpable. */
 	reprise_forker_leave(forker);
-	/* A worker dies with its parent, and ends now if the parent is dead. It is dumpable, so that it can read its own
-	 * /proc/self. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 || getppid() != parent) {
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0) {
 		_exit(wire_Exit_Unhealthy);
 	}
-	/* A worker that is woken does not preempt the front. Programs that it starts are scheduled normally. */
-	struct sched_param none_needed = {0};
-	(void)sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none_needed);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (forker->slab >= 0) {
+		close(forker->slab);
+		for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+			if (forker->eventfds[i] >= 0) {
+				close(forker->eventfds[i]);
+			}
+		}
+	}
+	*forker = (struct forker){
+	    .control = control,
+	    .lifeline = forker->lifeline,
+	    .slab = -1,
+	    .watcher = -1,
+	    .signals = -1,
+	};
+	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+		forker->eventfds[i] = -1;
+	}
+	read_head(head);
+	close(head);
+	if (process_watch_forks() != 0) {
+		_exit(wire_Exit_Unhealthy);
+	}
+	reprise_worker->pid = getpid();
+	/* From here on it is not the prototype, whose place in the data cache it must not use. */
+	data_begin(DATA_COPIES, false);
+	/* Of the lane's workers before, whose forker is gone. */
+	data_reaped(0);
+	if (isolation == wire_Isolation_WorkerMode) {
+		worker_run(forker);
+	}
+	snapshot_template_run(forker, isolation);
 }
 
-long reprise_fork_worker(struct forker *forker)
+static long fork_template(struct forker *forker, enum wire_Isolation isolation, int control, int head)
 {
 	pid_t parent = getpid();
 
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
-		become_worker(forker, parent);
-		reprise_random_part();
+		if (getppid() != parent) {
+			_exit(wire_Exit_Unhealthy);
+		}
+		become_lane(forker, isolation, control, head);
 	}
 	return pid < 0 ? -errno : pid;
 }
 
-static long fork_worker(struct forker *forker, uint32_t slot)
-{
-	long pid = reprise_fork_worker(forker);
-
-	if (pid == 0) {
-		reprise_classic_run(forker->slab, &forker->geometry, slot, forker->eventfds);
-	}
-	return pid;
-}
-
 static const struct forker_methods methods = {
     .fork_worker = fork_worker,
-    .fork_template = reprise_template_fork,
-    .answer = reprise_data_question,
-    .tell = reprise_data_tell_counts,
+    .fork_template = fork_template,
+    .answer = data_question,
+    .tell = data_tell_counts,
 };
 
 /* Added to oom_score_adj of workers: the kernel then takes them for larger by a tenth of all memory. */
@@ -124,25 +169,25 @@ int reprise_prototype_run(void)
 		forker->eventfds[i] = -1;
 	}
 	choose_oom_score();
-	int error = reprise_forker_start(forker);
+	int error = process_forker_start(forker);
 	if (error < 0) {
 		fprintf(stderr, "reprise-php: cannot watch for signals: %s\n", strerror(-error));
 		return wire_Exit_Internal;
 	}
 	/* Workers have the same user. They must not look into the process that has the socket to the supervisor. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	if (!reprise_sapi_start()) {
+	if (!request_sapi_start()) {
 		fprintf(stderr, "reprise-php: PHP's modules did not start (application %s)\n", reprise_options.name);
 		return wire_Exit_NotBooted;
 	}
-	reprise_random_share();
-	reprise_data_attach();
-	if (reprise_options.watches && (error = reprise_watch_start(forker)) < 0) {
+	engine_random_share();
+	data_attach();
+	if (reprise_options.watches && (error = process_watch_start(forker)) < 0) {
 		reprise_log_line("error", "files are not watched: %s", error == -ENOENT ? "opcache is off" : strerror(-error));
 	}
 	struct wire_FromForker ready = {.tag = wire_FromForker_PrototypeReady};
-	reprise_describe_bodies(&ready.prototype_ready.bodies);
+	request_describe_bodies(&ready.prototype_ready.bodies);
 	reprise_forker_tell(forker, &ready);
-	reprise_data_tell_counts(forker);
-	return reprise_forker_run(forker);
+	data_tell_counts(forker);
+	return process_forker_run(forker);
 }

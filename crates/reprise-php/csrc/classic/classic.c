@@ -15,22 +15,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../cgi.h"
+#include "../request/cgi.h"
 #include "../data/data.h"
 #include "../engine/request_state.h"
-#include "../limits.h"
-#include "../log.h"
-#include "../opcache.h"
-#include "../options.h"
-#include "../pinned.h"
-#include "../request.h"
-#include "../signals.h"
-#include "../snapshot/snapshot.h"
-#include "../variables.h"
-#include "../worker.h"
-#include "../worker_mode/worker_mode.h"
+#include "../process/limits.h"
+#include "../core/log.h"
+#include "../request/opcache.h"
+#include "../core/pinned.h"
+#include "../request/request.h"
+#include "../process/signals.h"
+#include "../core/snapshot_state.h"
+#include "../process/worker.h"
 #include "classic.h"
 #include "wire.h"
+#include "../core/head.h"
+#include "../core/worker_state.h"
 
 /* The front has seen the file, and the user of this process may have no access to it. The response is PHP-FPM's. */
 static bool script_is_readable(const char *script)
@@ -52,15 +51,15 @@ static void signals_begin(void)
 	static bool are_noted;
 
 	if (!are_noted) {
-		reprise_signals_note();
+		process_signals_note();
 		are_noted = true;
 	}
-	snapshot->dirty &= ~(uint32_t)(DIRTY_SIGNALS | DIRTY_POSIX_TIMERS);
+	snapshot->notes.dirty &= ~(uint32_t)(DIRTY_SIGNALS | DIRTY_POSIX_TIMERS);
 }
 
 static void run_request(void)
 {
-	if (!reprise_claim_request()) {
+	if (!request_claim()) {
 		return;
 	}
 	const struct wire_RequestHead *head = reprise_head();
@@ -68,48 +67,47 @@ static void run_request(void)
 
 	zend_first_try
 	{
-		reprise_describe_request(head);
-		reprise_worker_mode_forget();
+		request_describe(head);
 		bool has_started = php_request_startup() == SUCCESS;
 		signals_begin();
 		if (has_started) {
 			if (!reprise_worker->body_broken && script_is_readable(script)) {
-				reprise_run_script(script);
+				request_run_script(script);
 			}
-			reprise_opcache_look();
+			request_opcache_look();
 		} else {
 			SG(sapi_headers).http_response_code = 500;
 		}
 	}
 	zend_end_try();
 	reprise_worker->stage = REPRISE_ENDING;
-	reprise_add_error_header();
+	request_add_error_header();
 	/* It has a zend_try for each step, and sends the rest of the output and the headers. */
 	php_request_shutdown(NULL);
 	if (reprise_worker->is_worker) {
-		reprise_data_release();
+		data_release();
 		if (reprise_worker->responding) {
-			reprise_finish_response();
+			request_finish_response();
 		}
-		reprise_signals_settle();
-		reprise_data_end_request();
+		process_signals_settle();
+		data_end_request();
 	} else {
 		/* A child that the script has forked. It is no worker: its parent sends the response. */
-		_exit(reprise_exit_status());
+		_exit(engine_exit_status());
 	}
 }
 
-void reprise_classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
+void classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
 {
-	reprise_worker_attach(slab, geometry, slot, eventfds);
-	if (reprise_watch_forks() != 0) {
+	process_worker_attach(slab, geometry, slot, eventfds);
+	if (process_watch_forks() != 0) {
 		_exit(wire_Exit_Unhealthy);
 	}
-	reprise_limits_start();
-	reprise_data_begin(DATA_SHARES, true);
-	while (!reprise_is_spent() && reprise_await_request()) {
+	process_limits_start();
+	data_begin(DATA_SHARES, true);
+	while (!process_is_spent() && process_await_request()) {
 		run_request();
 	}
-	reprise_end_if_spent();
+	process_end_if_spent();
 	_exit(wire_Exit_Success);
 }

@@ -6,6 +6,6 @@
 
 #include "wire.h"
 
-_Noreturn void reprise_classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
+_Noreturn void classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
 
 #endif

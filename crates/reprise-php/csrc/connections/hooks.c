@@ -21,12 +21,12 @@
 #include "../engine/objects.h"
 #include "../engine/opcache_clock.h"
 #include "../engine/request_state.h"
-#include "../log.h"
-#include "../options.h"
-#include "../raw.h"
-#include "../snapshot/random.h"
-#include "../snapshot/snapshot.h"
-#include "../worker.h"
+#include "../core/log.h"
+#include "../core/options.h"
+#include "../core/raw.h"
+#include "../engine/random.h"
+#include "../core/snapshot_state.h"
+#include "../core/worker_state.h"
 #include "connections.h"
 
 /* Seconds until hooks are tried again: twice as many after each failure. */
@@ -80,7 +80,7 @@ ZEND_FUNCTION(reprise_after_fork)
 	add_next_index_zval(&hooks, &info.function_name);
 }
 
-void reprise_hooks_prepare(void)
+void connections_hooks_prepare(void)
 {
 	void *shared;
 
@@ -110,8 +110,8 @@ static bool call(zval *hook)
 	{
 		php_output_start_default();
 		bool is_called = call_user_function(NULL, NULL, hook, &result, 0, NULL) == SUCCESS;
-		is_done = is_called && !reprise_has_exception();
-		if (!is_done && !reprise_report_exception("a function of reprise_after_fork() has failed")) {
+		is_done = is_called && !engine_has_exception();
+		if (!is_done && !engine_report_exception("a function of reprise_after_fork() has failed")) {
 			reprise_log_line("error", "a function of reprise_after_fork() has called exit()");
 		}
 		zval_ptr_dtor(&result);
@@ -131,7 +131,7 @@ static bool call(zval *hook)
 static void give_up(int signal)
 {
 	(void)signal;
-	reprise_hooks_failed();
+	connections_hooks_failed();
 	wire_recycled(&reprise_worker->wire, wire_Recycle_Connection);
 	reprise_service_log("warning", "a function of reprise_after_fork() has not returned within 3 s",
 	                    "a fresh worker takes the place of this one, and requests open their own connections");
@@ -154,26 +154,26 @@ static void set_alarm(time_t seconds)
 	setitimer(ITIMER_REAL, &value, NULL);
 }
 
-void reprise_run_hook(void)
+void connections_run_hook(void)
 {
 	uint32_t number = snapshot->connections.opening - 1;
 	zval *hook = zend_hash_index_find(Z_ARRVAL(hooks), number);
 
-	reprise_random_renew();
+	engine_random_renew();
 	SG(global_request_time) = 0;
-	reprise_opcache_clock_renew();
+	engine_opcache_clock_renew();
 	set_alarm(PATIENCE_S);
 	bool is_done = hook && call(hook);
 	set_alarm(0);
-	reprise_modules_forget_time();
+	engine_modules_forget_time();
 	if (!is_done) {
 		snapshot->connections.has_failed = true;
 		return;
 	}
 	/* What the hook has made is a part of the snapshot from here on. */
-	reprise_hold_new_objects();
-	reprise_mark_destructed();
-	reprise_note_objects();
+	engine_hold_new_objects();
+	engine_mark_destructed();
+	engine_note_objects();
 }
 
 /* ---- on the service stack --------------------------------------------------------------------------------------- */
@@ -186,7 +186,7 @@ static uint64_t after_pause(uint32_t failures)
 	return raw_seconds() + (pause < LONGEST_PAUSE_S ? pause : LONGEST_PAUSE_S);
 }
 
-void reprise_hooks_failed(void)
+void connections_hooks_failed(void)
 {
 	struct openings *openings = snapshot->connections.openings;
 
@@ -199,7 +199,7 @@ static bool has_room(const struct openings *openings)
 	return (int32_t)(openings->begun - openings->ended) < AT_A_TIME;
 }
 
-void reprise_hooks_went_well(void)
+void connections_hooks_went_well(void)
 {
 	struct openings *openings = snapshot->connections.openings;
 
@@ -207,7 +207,7 @@ void reprise_hooks_went_well(void)
 	openings->not_before = 0;
 }
 
-bool reprise_hooks_may_run(void)
+bool connections_hooks_may_run(void)
 {
 	struct openings *openings = snapshot->connections.openings;
 
@@ -216,13 +216,13 @@ bool reprise_hooks_may_run(void)
 	}
 	if (!has_room(openings) && raw_seconds() - openings->last_begun > LONGEST_S) {
 		atomic_store(&openings->ended, openings->begun);
-		reprise_hooks_failed();
+		connections_hooks_failed();
 	}
 	return has_room(openings) && openings->failures == 0;
 }
 
 /* One clone at a time makes room for one that tries. If hooks have run well since, all do. */
-bool reprise_hooks_want_try(void)
+bool connections_hooks_want_try(void)
 {
 	struct openings *openings = snapshot->connections.openings;
 	uint64_t before = openings->not_before;
@@ -240,7 +240,7 @@ bool reprise_hooks_want_try(void)
 }
 
 /* In the template. */
-void reprise_hooks_offer(uint32_t place)
+void connections_hooks_offer(uint32_t place)
 {
 	struct openings *openings = snapshot->connections.openings;
 
@@ -250,7 +250,7 @@ void reprise_hooks_offer(uint32_t place)
 }
 
 /* One clone makes room for one that has a lower place. */
-bool reprise_hooks_want_one_more(void)
+bool connections_hooks_want_one_more(void)
 {
 	struct openings *openings = snapshot->connections.openings;
 	uint32_t place = openings->place;
@@ -258,7 +258,7 @@ bool reprise_hooks_want_one_more(void)
 	return place < reprise_options.kept && atomic_compare_exchange_strong(&openings->place, &place, NO_PLACE);
 }
 
-void reprise_note_life(bool is_short)
+void connections_note_life(bool is_short)
 {
 	struct openings *openings = snapshot->connections.openings;
 
@@ -266,27 +266,27 @@ void reprise_note_life(bool is_short)
 		openings->short_lives = 0;
 	} else if (atomic_fetch_add(&openings->short_lives, 1) + 1 >= SHORT_LIVES) {
 		openings->short_lives = 0;
-		reprise_hooks_failed();
+		connections_hooks_failed();
 	}
 }
 
-void reprise_hook_begins(void)
+void connections_hook_begins(void)
 {
 	snapshot->connections.openings->last_begun = raw_seconds();
 	atomic_fetch_add(&snapshot->connections.openings->begun, 1);
 }
 
-void reprise_hook_ended(void)
+void connections_hook_ended(void)
 {
 	atomic_fetch_add(&snapshot->connections.openings->ended, 1);
 }
 
-bool reprise_is_refused(uint32_t hook)
+bool connections_is_refused(uint32_t hook)
 {
 	return snapshot->connections.openings->refused & 1u << hook;
 }
 
-bool reprise_refuse_hook(uint32_t hook)
+bool connections_refuse_hook(uint32_t hook)
 {
 	return atomic_fetch_or(&snapshot->connections.openings->refused, 1u << hook) & 1u << hook;
 }

@@ -13,43 +13,36 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "../raw.h"
-#include "../snapshot/clone.h"
-#include "../snapshot/snapshot.h"
+#include "../core/raw.h"
+#include "../core/snapshot_state.h"
 #include "connections.h"
+#include "../core/recycle.h"
+#include "../interpose/traffic.h"
 
 /* Milliseconds for the replies to a reset. */
 #define PATIENCE_MS 2000
 
-bool reprise_connection_is_open(const struct kept_connection *connection)
-{
-	struct stat about;
-
-	return RAW2(SYS_fstat, connection->number, &about) >= 0 && about.st_dev == connection->device
-	       && about.st_ino == connection->inode;
-}
-
 /* Nothing that was not read, and no end. */
-bool reprise_connection_is_idle(const struct kept_connection *connection)
+bool connections_is_idle(const struct kept_connection *connection)
 {
 	char byte;
 
 	return raw6(SYS_recvfrom, connection->number, (long)&byte, 1, MSG_PEEK | MSG_DONTWAIT, 0, 0) == -EAGAIN;
 }
 
-bool reprise_connections_are_alive(void)
+bool connections_are_alive(void)
 {
 	const struct connections *all = &snapshot->connections;
 
 	for (size_t i = 0; i < all->count; i++) {
-		if (!reprise_connection_is_open(&all->of[i]) || !reprise_connection_is_idle(&all->of[i])) {
+		if (!interpose_connection_is_open(&all->of[i]) || !connections_is_idle(&all->of[i])) {
 			return false;
 		}
 	}
 	return true;
 }
 
-bool reprise_connection_reset(struct kept_connection *connection)
+bool connections_reset_one(struct kept_connection *connection)
 {
 	uint8_t random[8];
 
@@ -90,7 +83,7 @@ static enum confirmation judge_replies(struct kept_connection *connection, size_
 	}
 }
 
-enum confirmation reprise_connection_confirm(struct kept_connection *connection, const char **why)
+enum confirmation connections_confirm(struct kept_connection *connection, const char **why)
 {
 	uint8_t *replies = snapshot->connections.replies;
 	size_t size = 0;
@@ -126,13 +119,13 @@ enum confirmation reprise_connection_confirm(struct kept_connection *connection,
 
 static const char *begin_reset(struct kept_connection *connection)
 {
-	if (!reprise_connection_is_open(connection)) {
+	if (!interpose_connection_is_open(connection)) {
 		return "a request has closed or replaced a kept connection";
 	}
-	if (connection->is_passed_by || (snapshot->dirty & DIRTY_PASSED_BY)) {
+	if (connection->is_passed_by || (snapshot->notes.dirty & DIRTY_PASSED_BY)) {
 		return "a request may have sent something on a kept connection that was not followed";
 	}
-	if (snapshot->dirty & DIRTY_FORKED) {
+	if (snapshot->notes.dirty & DIRTY_FORKED) {
 		return "a child process of a request had a kept connection";
 	}
 	if (connection_has_lasting(&connection->state)) {
@@ -141,14 +134,14 @@ static const char *begin_reset(struct kept_connection *connection)
 	if (!connection_is_at_end(&connection->state)) {
 		return "a request has left a message incomplete on a kept connection";
 	}
-	if (!reprise_connection_is_idle(connection)) {
+	if (!connections_is_idle(connection)) {
 		return "a request has left replies unread on a kept connection";
 	}
 	/* The server may be busy for long, or block. */
 	if (connection_awaits_reply(&connection->state)) {
 		return "a request has not read the reply to what it has sent on a kept connection";
 	}
-	if (RAW3(SYS_fcntl, connection->number, F_SETFL, connection->flags) < 0 || !reprise_connection_reset(connection)) {
+	if (RAW3(SYS_fcntl, connection->number, F_SETFL, connection->flags) < 0 || !connections_reset_one(connection)) {
 		return "a kept connection takes no reset";
 	}
 	return NULL;
@@ -157,7 +150,7 @@ static const char *begin_reset(struct kept_connection *connection)
 /* Fewer requests than this make a short life. */
 #define SHORT 10
 
-void reprise_connections_begin_reset(void)
+void connections_begin_reset(void)
 {
 	struct connections *all = &snapshot->connections;
 
@@ -168,28 +161,28 @@ void reprise_connections_begin_reset(void)
 	for (size_t i = 0; i < all->count; i++) {
 		const char *why = begin_reset(&all->of[i]);
 		if (why) {
-			reprise_note_life(all->served < SHORT);
+			connections_note_life(all->served < SHORT);
 			reprise_recycle(wire_Recycle_Connection, why);
 		}
 	}
 	if (all->served == SHORT) {
-		reprise_note_life(false);
+		connections_note_life(false);
 	}
 }
 
-void reprise_connections_end_reset(void)
+void connections_end_reset(void)
 {
 	struct connections *all = &snapshot->connections;
 
 	for (size_t i = 0; i < all->count; i++) {
 		const char *why = NULL;
-		enum confirmation found = reprise_connection_confirm(&all->of[i], &why);
+		enum confirmation found = connections_confirm(&all->of[i], &why);
 		if (found == NOT_NOW) {
 			/* The next clone would wait for the same server. */
-			reprise_hooks_failed();
+			connections_hooks_failed();
 		} else if (found != CONFIRMED) {
 			/* The server is there: a visitor may have had the connection killed, or left something on it. */
-			reprise_note_life(all->served < SHORT);
+			connections_note_life(all->served < SHORT);
 		}
 		if (found != CONFIRMED) {
 			reprise_recycle(wire_Recycle_Connection, why);
@@ -197,30 +190,30 @@ void reprise_connections_end_reset(void)
 	}
 }
 
-void reprise_connections_leave_if_wanted(void)
+void connections_leave_if_wanted(void)
 {
 	const struct connections *all = &snapshot->connections;
 
 	if (all->is_to_leave) {
 		reprise_recycle(wire_Recycle_Connection, "a kept connection was closed; a fresh worker opens it again");
 	}
-	if (all->is_waiting && reprise_hooks_want_try()) {
+	if (all->is_waiting && connections_hooks_want_try()) {
 		reprise_recycle(wire_Recycle_Connection, "hooks have failed; a fresh worker tries again");
 	}
-	if (all->is_beyond && reprise_hooks_want_one_more()) {
+	if (all->is_beyond && connections_hooks_want_one_more()) {
 		reprise_recycle(wire_Recycle_Connection, "fewer workers keep connections than may; a fresh one does");
 	}
 }
 
 /* Servers write to their logs if a client leaves without it. */
-void reprise_connections_say_goodbye(void)
+void connections_say_goodbye(void)
 {
 	const struct connections *all = &snapshot->connections;
 
 	for (size_t i = 0; i < all->count; i++) {
 		uint8_t text[8];
 		size_t size = connection_goodbye((struct connection_state *)&all->of[i].state, &text);
-		if (reprise_connection_is_open(&all->of[i])) {
+		if (interpose_connection_is_open(&all->of[i])) {
 			raw6(SYS_sendto, all->of[i].number, (long)text, (long)size, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
 		}
 	}

@@ -15,14 +15,14 @@ struct data_tags {
 	size_t count;
 };
 
-bool reprise_data_key(const zend_string *key, uint32_t argument);
+bool data_key(const zend_string *key, uint32_t argument);
 /* The tags with what their counters stand at now. */
-bool reprise_data_tags(struct data_tags *tags, HashTable *names, uint32_t argument);
-bool reprise_data_seconds(zend_long seconds, uint32_t argument, uint64_t *milliseconds);
+bool data_read_tags(struct data_tags *tags, HashTable *names, uint32_t argument);
+bool data_seconds(zend_long seconds, uint32_t argument, uint64_t *milliseconds);
 
 /* Also a value that is stale. */
-bool reprise_data_find(const zend_string *key, struct segment_Value *found);
+bool data_find(const zend_string *key, struct segment_Value *found);
 /* Whether the value of a key is this string, and is not stale. */
-bool reprise_data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found);
+bool data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found);
 
 #endif

@@ -5,11 +5,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../forker.h"
-#include "../log.h"
+#include "../core/forker_state.h"
+#include "../core/log.h"
 #include "ask.h"
 #include "data.h"
 #include "show.h"
+#include "../core/forker_link.h"
+#include "clock.h"
+#include "../core/data_state.h"
 
 /* Nobody waits longer for an answer. */
 #define MOST_SECONDS 10
@@ -32,7 +35,7 @@ static void become_answerer(struct forker *forker, pid_t parent)
 	}
 }
 
-void reprise_data_question(struct forker *forker, int question, int answer)
+void data_question(struct forker *forker, int question, int answer)
 {
 	static const char nothing[] = "failed\nthe data cache is off in this generation; the log says why\nend\n";
 	pid_t parent = getpid();
@@ -43,9 +46,9 @@ void reprise_data_question(struct forker *forker, int question, int answer)
 		pid_t pid = fork();
 		if (pid == 0) {
 			become_answerer(forker, parent);
-			reprise_data_begin(DATA_COPIES, false);
-			segment_answer(&reprise_data->process, question, answer, reprise_data_now(), reprise_data_show);
-			reprise_data_leave();
+			data_begin(DATA_COPIES, false);
+			segment_answer(&reprise_data->process, question, answer, data_now(), data_show);
+			data_leave();
 			_exit(0);
 		}
 		if (pid < 0) {
@@ -56,14 +59,14 @@ void reprise_data_question(struct forker *forker, int question, int answer)
 	close(answer);
 }
 
-void reprise_data_tell_counts(struct forker *forker)
+void data_tell_counts(struct forker *forker)
 {
 	struct segment_Statistics is;
 
 	if (!reprise_data->is_attached) {
 		return;
 	}
-	segment_statistics(&reprise_data->process, reprise_data_now(), &is);
+	segment_statistics(&reprise_data->process, data_now(), &is);
 	struct wire_FromForker message = {
 	    .tag = wire_FromForker_DataCounts,
 	    .data_counts = {.counts =

@@ -10,9 +10,9 @@
 struct forker;
 
 /* In the prototype. Takes over both descriptors. */
-void reprise_data_question(struct forker *forker, int question, int answer);
+void data_question(struct forker *forker, int question, int answer);
 
 /* Tells the supervisor the numbers. They are read without following anything that lies in the segment. */
-void reprise_data_tell_counts(struct forker *forker);
+void data_tell_counts(struct forker *forker);
 
 #endif

@@ -16,6 +16,8 @@
 #include "arguments.h"
 #include "cluster.h"
 #include "talk.h"
+#include "clock.h"
+#include "../core/data_state.h"
 
 /* Milliseconds for a reply beyond those that the question itself may take. The process answers sooner: its own waits
  * are shorter than this, unless data_cache_store_timeout is long. */
@@ -106,7 +108,7 @@ static void keep(zend_string *key, const struct talk_reply *reply, const struct 
 	    .condition = 2,
 	    .number = before->touches,
 	};
-	(void)reprise_data_store(&order, value);
+	(void)data_store_value(&order, value);
 }
 
 static enum cluster_answer take(zend_string *key, struct talk_reply *reply, const struct before *before, zval *result)
@@ -115,13 +117,13 @@ static enum cluster_answer take(zend_string *key, struct talk_reply *reply, cons
 	enum cluster_answer answer = CLUSTER_NONE;
 
 	/* What cannot be read here is as none, and is computed anew. */
-	if (reprise_data_decode(result, (enum data_kind)reply->head.kind, bytes)) {
+	if (data_decode(result, (enum data_kind)reply->head.kind, bytes)) {
 		answer = CLUSTER_VALUE;
 		keep(key, reply, before, result);
 	} else {
-		(void)reprise_report_exception("a value of the store cannot be read, and is computed anew");
+		(void)engine_report_exception("a value of the store cannot be read, and is computed anew");
 	}
-	reprise_talk_forget(reply);
+	data_talk_forget(reply);
 	return answer;
 }
 
@@ -140,20 +142,20 @@ static enum cluster_answer answer_of(const struct talk_reply *reply)
 static enum cluster_answer ask(struct segment_Head head, const struct talk_parts *parts, uint64_t wait,
                                struct talk_reply *reply)
 {
-	int talk = reprise_talk_open();
+	int talk = data_talk_open();
 
-	if (talk < 0 || !reprise_talk_ask(talk, head, parts, wait + PATIENCE, reply)) {
+	if (talk < 0 || !data_talk_ask(talk, head, parts, wait + PATIENCE, reply)) {
 		return CLUSTER_AWAY;
 	}
-	reprise_talk_close(talk);
+	data_talk_close(talk);
 	return reply->head.word == Value ? CLUSTER_VALUE : answer_of(reply);
 }
 
-enum cluster_answer reprise_cluster_fetch(zend_string *key, zval *result)
+enum cluster_answer data_cluster_fetch(zend_string *key, zval *result)
 {
 	struct talk_reply reply;
 
-	if (!reprise_talk_is_possible()) {
+	if (!data_talk_is_possible()) {
 		return CLUSTER_AWAY;
 	}
 	struct before before = look(key);
@@ -162,7 +164,7 @@ enum cluster_answer reprise_cluster_fetch(zend_string *key, zval *result)
 		return answer;
 	}
 	if (reply.head.first == 0) {
-		reprise_talk_forget(&reply);
+		data_talk_forget(&reply);
 		return CLUSTER_NONE;
 	}
 	return take(key, &reply, &before, result);
@@ -171,26 +173,26 @@ enum cluster_answer reprise_cluster_fetch(zend_string *key, zval *result)
 /* ---- computing -----------------------------------------------------------------------------------------------------
  */
 
-enum cluster_answer reprise_cluster_turn(const struct data_order *order, uint64_t wait, uint64_t age, int *talk,
-                                         zval *result)
+enum cluster_answer data_cluster_turn(const struct data_order *order, uint64_t wait, uint64_t age, int *talk,
+                                      zval *result)
 {
 	struct talk_reply reply;
 	struct segment_Head head = {.word = Lease, .flag = age > 0, .first = wait, .second = age};
 
 	*talk = -1;
-	if (!reprise_talk_is_possible() || (*talk = reprise_talk_open()) < 0) {
+	if (!data_talk_is_possible() || (*talk = data_talk_open()) < 0) {
 		return CLUSTER_AWAY;
 	}
 	struct before before = look(order->key);
 	reprise_data->wait = (struct data_wait){ZSTR_VAL(order->key), ZSTR_LEN(order->key), 0};
-	bool is_replied = reprise_talk_ask(*talk, head, &(struct talk_parts){.key = order->key}, wait + PATIENCE, &reply);
+	bool is_replied = data_talk_ask(*talk, head, &(struct talk_parts){.key = order->key}, wait + PATIENCE, &reply);
 	reprise_data->wait.key = NULL;
 	if (!is_replied) {
 		*talk = -1;
 		return CLUSTER_AWAY;
 	}
 	if (reply.head.word != Mine) {
-		reprise_talk_close(*talk);
+		data_talk_close(*talk);
 		*talk = -1;
 	}
 	return reply.head.word == Value ? take(order->key, &reply, &before, result) : answer_of(&reply);
@@ -208,24 +210,24 @@ static struct segment_Head put_head(const struct data_order *order, uint32_t fla
 	};
 }
 
-void reprise_cluster_computed(int talk, const struct data_order *order, HashTable *tags, zval *value)
+void data_cluster_computed(int talk, const struct data_order *order, HashTable *tags, zval *value)
 {
 	struct talk_reply reply;
 	enum data_kind kind;
-	zend_string *bytes = talk >= 0 && value ? reprise_data_encode(value, &kind) : NULL;
+	zend_string *bytes = talk >= 0 && value ? data_encode(value, &kind) : NULL;
 
 	if (bytes) {
 		zend_string *names = names_of(tags);
 		struct talk_parts parts = {.key = order->key, .tags = names, .value = bytes};
-		if (reprise_talk_ask(talk, put_head(order, PUT_COMPUTED, kind), &parts, PATIENCE, &reply)) {
-			reprise_talk_forget(&reply);
+		if (data_talk_ask(talk, put_head(order, PUT_COMPUTED, kind), &parts, PATIENCE, &reply)) {
+			data_talk_forget(&reply);
 		}
 		if (names) {
 			zend_string_release(names);
 		}
 		zend_string_release(bytes);
 	}
-	reprise_talk_close(talk);
+	data_talk_close(talk);
 }
 
 /* ---- changing ------------------------------------------------------------------------------------------------------
@@ -247,18 +249,18 @@ static enum cluster_answer change(struct segment_Head head, const struct talk_pa
 	if (!reprise_data->is_attached || reprise_data->door == 0) {
 		return CLUSTER_AWAY;
 	}
-	if (!segment_talker_is_alive(&reprise_data->process, reprise_data_now())) {
+	if (!segment_talker_is_alive(&reprise_data->process, data_now())) {
 		return owe();
 	}
 	enum cluster_answer answer = ask(head, parts, wait, reply);
 	bool is_taken = reply->head.word != 0;
-	reprise_talk_forget(reply);
+	data_talk_forget(reply);
 	/* A reply says that the process has taken it, even if the store is away. */
 	return answer == CLUSTER_AWAY && !is_taken ? owe() : answer;
 }
 
-enum cluster_answer reprise_cluster_store(const struct data_order *order, HashTable *tags, zval *value, bool only_new,
-                                          zend_string *only_if)
+enum cluster_answer data_cluster_store(const struct data_order *order, HashTable *tags, zval *value, bool only_new,
+                                       zend_string *only_if)
 {
 	struct talk_reply reply;
 	enum data_kind kind;
@@ -266,16 +268,16 @@ enum cluster_answer reprise_cluster_store(const struct data_order *order, HashTa
 	if (!reprise_data->is_attached || reprise_data->door == 0) {
 		return CLUSTER_AWAY;
 	}
-	if (!segment_talker_is_alive(&reprise_data->process, reprise_data_now())) {
+	if (!segment_talker_is_alive(&reprise_data->process, data_now())) {
 		return owe();
 	}
-	zend_string *bytes = reprise_data_encode(value, &kind), *names = names_of(tags);
+	zend_string *bytes = data_encode(value, &kind), *names = names_of(tags);
 	if (!bytes) {
 		if (names) {
 			zend_string_release(names);
 		}
 		/* Here the same fails, or the value is too large for others: they must not find the old one. */
-		return reprise_has_exception() ? CLUSTER_AWAY : reprise_cluster_delete(order->key, NULL);
+		return engine_has_exception() ? CLUSTER_AWAY : data_cluster_delete(order->key, NULL);
 	}
 	struct segment_Head head = put_head(order, only_new ? PUT_NEW : PUT_CHANGED, kind);
 	head.word = only_if ? Swap : Put;
@@ -289,7 +291,7 @@ enum cluster_answer reprise_cluster_store(const struct data_order *order, HashTa
 	return answer;
 }
 
-enum cluster_answer reprise_cluster_increment(const struct data_order *order, zend_long by, zend_long *sum)
+enum cluster_answer data_cluster_increment(const struct data_order *order, zend_long by, zend_long *sum)
 {
 	struct talk_reply reply;
 	struct segment_Head head = {.word = Add, .first = (uint64_t)by, .second = order->ttl};
@@ -299,7 +301,7 @@ enum cluster_answer reprise_cluster_increment(const struct data_order *order, ze
 	return answer;
 }
 
-enum cluster_answer reprise_cluster_delete(zend_string *key, zend_string *only_if)
+enum cluster_answer data_cluster_delete(zend_string *key, zend_string *only_if)
 {
 	struct talk_reply reply;
 	struct segment_Head head = {.word = Tell, .flag = TELL_KEY, .first = TELL_MS};
@@ -310,7 +312,7 @@ enum cluster_answer reprise_cluster_delete(zend_string *key, zend_string *only_i
 	return change(head, &(struct talk_parts){.key = key, .old = only_if}, TELL_MS, &reply);
 }
 
-void reprise_cluster_invalidate(HashTable *tags)
+void data_cluster_invalidate(HashTable *tags)
 {
 	struct talk_reply reply;
 	struct segment_Head head = {.word = Tell, .flag = tags ? TELL_TAGS : TELL_ALL, .first = TELL_MS};
@@ -322,7 +324,7 @@ void reprise_cluster_invalidate(HashTable *tags)
 	}
 }
 
-void reprise_cluster_purge(const zend_string *text)
+void data_cluster_purge(const zend_string *text)
 {
 	struct talk_reply reply;
 	struct segment_Head head = {.word = Tell, .flag = TELL_PURGE, .first = TELL_MS};
@@ -338,36 +340,36 @@ static uint64_t hash_of(const zend_string *name)
 	return zend_hash_func(ZSTR_VAL(name), ZSTR_LEN(name)) | 1;
 }
 
-enum cluster_answer reprise_cluster_lock(zend_string *name, uint64_t milliseconds)
+enum cluster_answer data_cluster_lock(zend_string *name, uint64_t milliseconds)
 {
 	struct talk_reply reply;
 	int talk;
 
-	if (!reprise_talk_is_possible()) {
+	if (!data_talk_is_possible()) {
 		return CLUSTER_AWAY;
 	}
-	if ((talk = reprise_talk_open()) < 0) {
+	if ((talk = data_talk_open()) < 0) {
 		/* Too many at once. Another node may have it. */
 		return CLUSTER_HELD;
 	}
 	struct segment_Head head = {.word = Lock, .first = milliseconds};
-	if (!reprise_talk_ask(talk, head, &(struct talk_parts){.key = name}, PATIENCE, &reply)) {
+	if (!data_talk_ask(talk, head, &(struct talk_parts){.key = name}, PATIENCE, &reply)) {
 		return CLUSTER_AWAY;
 	}
-	reprise_talk_forget(&reply);
+	data_talk_forget(&reply);
 	if (reply.head.word == Mine) {
-		reprise_talk_names(talk, hash_of(name));
+		data_talk_names(talk, hash_of(name));
 		return CLUSTER_MINE;
 	}
-	reprise_talk_close(talk);
+	data_talk_close(talk);
 	return answer_of(&reply);
 }
 
-void reprise_cluster_unlock(zend_string *name)
+void data_cluster_unlock(zend_string *name)
 {
-	int talk = reprise_talk_named(hash_of(name));
+	int talk = data_talk_named(hash_of(name));
 
 	if (talk >= 0) {
-		reprise_talk_give_back(talk);
+		data_talk_give_back(talk);
 	}
 }

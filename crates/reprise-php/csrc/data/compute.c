@@ -24,14 +24,14 @@
 #include "../engine/interrupt.h"
 #include "../engine/request_state.h"
 #include "../engine/shutdown_functions.h"
-#include "../log.h"
-#include "../options.h"
-#include "../raw.h"
-#include "../request.h"
-#include "../worker.h"
+#include "../core/options.h"
+#include "../core/raw.h"
+#include "../core/worker_state.h"
 #include "arguments.h"
 #include "cluster.h"
 #include "values.h"
+#include "clock.h"
+#include "../core/data_state.h"
 
 enum { HITS = 0, MISSES = 1, STALE = 2, WAITS = 4, COMPUTED = 5 };
 enum lease { MINE = 0, OWN = 1, HELD = 2, NO_ROOM = 3 };
@@ -64,7 +64,7 @@ static struct {
 static enum lease ask_lease(const zend_string *key, struct segment_Leased *leased)
 {
 	return (enum lease)segment_lease(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), 0,
-	                                 reprise_data_now(), LEASE_MS, leased);
+	                                 data_now(), LEASE_MS, leased);
 }
 
 static void give_back(struct computation *computation)
@@ -84,11 +84,11 @@ static bool call(struct computation *computation, zval *result)
 	ZVAL_LONG(Z_REFVAL(ttl), computation->ttl);
 	ZVAL_UNDEF(result);
 	bool is_called = call_user_function(NULL, NULL, &computation->callable, result, 1, &ttl) == SUCCESS;
-	if (is_called && !reprise_has_exception()) {
+	if (is_called && !engine_has_exception()) {
 		computation->ttl = zval_get_long(Z_REFVAL(ttl));
 	}
 	zval_ptr_dtor(&ttl);
-	return is_called && !reprise_has_exception() && !Z_ISUNDEF_P(result);
+	return is_called && !engine_has_exception() && !Z_ISUNDEF_P(result);
 }
 
 /* Computes and stores, unless another node does it: that has `wait` milliseconds. `age`: of the value that is renewed;
@@ -106,7 +106,7 @@ static bool compute(struct computation *computation, uint64_t wait, uint64_t age
 		    segment_touches(&reprise_data->process, (const uint8_t *)ZSTR_VAL(order.key), ZSTR_LEN(order.key));
 		order.flush = segment_flushes(&reprise_data->process);
 	}
-	if (!reprise_data_tags(&tags, computation->tags, 5)) {
+	if (!data_read_tags(&tags, computation->tags, 5)) {
 		give_back(computation);
 		return false;
 	}
@@ -114,10 +114,10 @@ static bool compute(struct computation *computation, uint64_t wait, uint64_t age
 	order.tag_count = tags.count;
 	/* It may take long, and what this process got is copied. */
 	if (reprise_data->is_attached) {
-		reprise_data_has_copied();
-		enum cluster_answer turn = reprise_cluster_turn(&order, wait, age, &talk, result);
-		if (turn == CLUSTER_VALUE || (turn == CLUSTER_HELD && age > 0) || reprise_has_exception()) {
-			reprise_cluster_computed(talk, &order, NULL, NULL);
+		data_has_copied();
+		enum cluster_answer turn = data_cluster_turn(&order, wait, age, &talk, result);
+		if (turn == CLUSTER_VALUE || (turn == CLUSTER_HELD && age > 0) || engine_has_exception()) {
+			data_cluster_computed(talk, &order, NULL, NULL);
 			give_back(computation);
 			return turn == CLUSTER_VALUE;
 		}
@@ -131,14 +131,14 @@ static bool compute(struct computation *computation, uint64_t wait, uint64_t age
 		/* A callable that sets the time to 0 or less wants its result not to be kept. */
 		if (computation->ttl > 0 || computation->ttl == ZEND_LONG_MAX) {
 			order.ttl = computation->ttl >= DATA_MOST_SECONDS ? 0 : (uint64_t)computation->ttl * 1000;
-			is_computed = reprise_data_store(&order, result) != DATA_THROWN;
+			is_computed = data_store_value(&order, result) != DATA_THROWN;
 			if (is_computed) {
-				reprise_cluster_computed(talk, &order, computation->tags, result);
+				data_cluster_computed(talk, &order, computation->tags, result);
 				talk = -1;
 			}
 		}
 	}
-	reprise_cluster_computed(talk, &order, NULL, NULL);
+	data_cluster_computed(talk, &order, NULL, NULL);
 	give_back(computation);
 	if (!is_computed) {
 		zval_ptr_dtor(result);
@@ -165,12 +165,12 @@ static ZEND_FUNCTION(reprise_cache_later)
 	ZEND_PARSE_PARAMETERS_NONE();
 	if (!later.is_last) {
 		later.is_last = true;
-		reprise_shutdown_function_add(ZEND_FN(reprise_cache_later));
+		engine_shutdown_function_add(ZEND_FN(reprise_cache_later));
 		return;
 	}
 	php_output_end_all();
 	php_header();
-	reprise_request_finish();
+	reprise_data->finish_response();
 	for (size_t i = 0; i < later.count; i++) {
 		zval result;
 		php_output_start_default();
@@ -178,7 +178,7 @@ static ZEND_FUNCTION(reprise_cache_later)
 		php_output_discard();
 		if (is_computed) {
 			zval_ptr_dtor(&result);
-		} else if (!reprise_report_exception("a value of the data cache could not be renewed")) {
+		} else if (!engine_report_exception("a value of the data cache could not be renewed")) {
 			break;
 		}
 		forget(&later.list[i]);
@@ -205,7 +205,7 @@ static bool do_later(const struct computation *computation)
 		GC_TRY_ADDREF(to->tags);
 	}
 	if (later.count++ == 0) {
-		reprise_shutdown_function_add(ZEND_FN(reprise_cache_later));
+		engine_shutdown_function_add(ZEND_FN(reprise_cache_later));
 	}
 	return true;
 }
@@ -237,11 +237,11 @@ static void throw_own(const zend_string *key)
 /* A value that is there, or one that replaces it. False: it cannot be read. */
 static bool give_found(struct computation *computation, struct segment_Value *found, double early, zval *result)
 {
-	uint64_t now = reprise_data_now();
+	uint64_t now = data_now();
 	bool is_stale = found->soft != 0 && found->soft <= now;
 	zval old;
 
-	if (!reprise_data_give(&old, found)) {
+	if (!data_give(&old, found)) {
 		return false;
 	}
 	if (!is_stale && !is_early(found, early, now)) {
@@ -257,7 +257,7 @@ static bool give_found(struct computation *computation, struct segment_Value *fo
 				zval_ptr_dtor(&old);
 				return true;
 			}
-			(void)reprise_report_exception("a value of the data cache could not be renewed, and the old one is used");
+			(void)engine_report_exception("a value of the data cache could not be renewed, and the old one is used");
 		}
 	}
 	segment_count(&reprise_data->process, is_stale ? STALE : HITS);
@@ -269,7 +269,7 @@ static bool give_found(struct computation *computation, struct segment_Value *fo
 static bool await(const struct computation *computation, struct segment_Value *found,
                   const struct segment_Leased *leased, uint64_t until)
 {
-	uint64_t now = reprise_data_now();
+	uint64_t now = data_now();
 
 	if (now >= until) {
 		return false;
@@ -277,14 +277,14 @@ static bool await(const struct computation *computation, struct segment_Value *f
 	reprise_data->wait = (struct data_wait){ZSTR_VAL(computation->key), ZSTR_LEN(computation->key), leased->owner};
 	segment_wait(&reprise_data->process, leased, until - now < LOOK_MS ? (uint32_t)(until - now) : LOOK_MS);
 	reprise_data->wait.key = NULL;
-	return reprise_data_find(computation->key, found);
+	return data_find(computation->key, found);
 }
 
 /* A value that throws when it is unserialized is as none: its class may be another one by now. False: exit() was
  * called. */
 static bool may_compute(struct computation *computation)
 {
-	if (reprise_report_exception("a value of the data cache cannot be read, and is computed anew")) {
+	if (engine_report_exception("a value of the data cache cannot be read, and is computed anew")) {
 		return true;
 	}
 	give_back(computation);
@@ -294,10 +294,10 @@ static bool may_compute(struct computation *computation)
 static void answer(struct computation *computation, double early, zval *result)
 {
 	struct segment_Value found;
-	uint64_t began = reprise_data_now(), until = began + reprise_options.data_wait;
+	uint64_t began = data_now(), until = began + reprise_options.data_wait;
 	bool has_waited = false;
 
-	bool is_found = reprise_data_find(computation->key, &found);
+	bool is_found = data_find(computation->key, &found);
 	for (;;) {
 		if (is_found && give_found(computation, &found, early, result)) {
 			return;
@@ -313,8 +313,8 @@ static void answer(struct computation *computation, double early, zval *result)
 		if (lease == MINE && !computation->has_lease) {
 			/* Another may have stored it between the look-up and the lease. */
 			computation->has_lease = true;
-			is_found = reprise_data_find(computation->key, &found);
-			if (is_found && reprise_data_give(result, &found)) {
+			is_found = data_find(computation->key, &found);
+			if (is_found && data_give(result, &found)) {
 				give_back(computation);
 				segment_count(&reprise_data->process, HITS);
 				return;
@@ -323,9 +323,9 @@ static void answer(struct computation *computation, double early, zval *result)
 				return;
 			}
 		}
-		bool is_over = reprise_data_now() >= until || reprise_is_interrupted();
+		bool is_over = data_now() >= until || engine_is_interrupted();
 		if (lease != HELD || is_over) {
-			uint64_t now = reprise_data_now();
+			uint64_t now = data_now();
 			segment_count(&reprise_data->process, MISSES);
 			(void)compute(computation, is_over || now >= until ? 0 : until - now, 0, result);
 			return;
@@ -358,8 +358,8 @@ ZEND_FUNCTION(reprise_cache)
 	Z_PARAM_DOUBLE(early)
 	ZEND_PARSE_PARAMETERS_END();
 	zend_release_fcall_info_cache(&cache);
-	if (!reprise_data_key(computation.key, 1) || !reprise_data_seconds(ttl, 3, &unused)
-	    || !reprise_data_seconds(stale, 4, &computation.stale) || !reprise_data_tags(&tags, computation.tags, 5)) {
+	if (!data_key(computation.key, 1) || !data_seconds(ttl, 3, &unused) || !data_seconds(stale, 4, &computation.stale)
+	    || !data_read_tags(&tags, computation.tags, 5)) {
 		RETURN_THROWS();
 	}
 	if (!(early >= 0 && early <= 1000)) {
@@ -372,11 +372,11 @@ ZEND_FUNCTION(reprise_cache)
 	ZVAL_NULL(&result);
 	if (reprise_data->is_attached) {
 		answer(&computation, early, &result);
-		reprise_data_has_copied();
+		data_has_copied();
 	} else {
 		(void)compute(&computation, 0, 0, &result);
 	}
-	if (reprise_has_exception()) {
+	if (engine_has_exception()) {
 		zval_ptr_dtor(&result);
 		RETURN_THROWS();
 	}

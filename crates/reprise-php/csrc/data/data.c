@@ -11,20 +11,19 @@
 
 #include "../engine/included_paths.h"
 #include "../engine/shared_values.h"
-#include "../log.h"
-#include "../options.h"
-#include "../raw.h"
-#include "../snapshot/interpose.h"
-#include "../snapshot/snapshot.h"
+#include "../core/log.h"
+#include "../core/options.h"
+#include "../core/raw.h"
+#include "../interpose/interpose.h"
+#include "../core/snapshot_state.h"
 #include "data.h"
 #include "talk.h"
-
-struct data_state *reprise_data;
+#include "../core/data_state.h"
 
 /* An entry begins with its value. */
 static void relocate(uint8_t *entry, ptrdiff_t shift, ptrdiff_t alias)
 {
-	reprise_shared_relocate((zval *)(void *)entry, shift, alias);
+	engine_shared_relocate((zval *)(void *)entry, shift, alias);
 }
 
 /* Values are laid out as this build of PHP has them in memory. */
@@ -61,7 +60,7 @@ static int make_file(void)
 	return file;
 }
 
-void reprise_data_attach(void)
+void data_attach(void)
 {
 	enum { FOREIGN = 3 };
 	static const char *const reasons[] = {
@@ -86,7 +85,7 @@ void reprise_data_attach(void)
 	if (reprise_data->is_attached) {
 		reprise_data->door = reprise_options.data_store > 0 ? reprise_options.data_store : 0;
 		segment_set_store(&reprise_data->process, reprise_data->door > 0, reprise_options.data_staleness);
-		reprise_included_paths_copy(reprise_options.data_address, reprise_options.data_size);
+		engine_included_paths_copy(reprise_options.data_address, reprise_options.data_size);
 	} else {
 		reprise_log_line(
 		    "error", "the data cache is off in this generation: %s; a reload tries again (docs/guides/data-cache.md)",
@@ -98,15 +97,15 @@ void reprise_data_attach(void)
  * no reason to look for written pages. */
 static void populate(uintptr_t at, uintptr_t size, bool writes)
 {
-	if (snapshot->in_request) {
-		reprise_populate(at, at + size, writes);
+	if (snapshot->notes.in_request) {
+		interpose_populate(at, at + size, writes);
 	} else {
 		/* If the kernel refuses, the pages come one by one. */
 		RAW3(SYS_madvise, at, size, writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 	}
 }
 
-void reprise_data_begin(enum data_use use, bool stays)
+void data_begin(enum data_use use, bool stays)
 {
 	reprise_data->use = use;
 	if (reprise_data->is_attached) {
@@ -114,52 +113,52 @@ void reprise_data_begin(enum data_use use, bool stays)
 	}
 }
 
-void reprise_data_release(void)
+void data_release(void)
 {
 	if (reprise_data->is_attached) {
-		reprise_talk_end();
+		data_talk_end();
 		segment_release_all(&reprise_data->process);
 	}
 }
 
-void reprise_data_end_request(void)
+void data_end_request(void)
 {
 	if (reprise_data->is_attached) {
-		reprise_talk_end();
+		data_talk_end();
 		segment_end_request(&reprise_data->process);
 	}
 }
 
-void reprise_data_leave(void)
+void data_leave(void)
 {
 	if (reprise_data->is_attached) {
 		segment_leave(&reprise_data->process);
 	}
 }
 
-void reprise_data_reaped(pid_t pid)
+void data_reaped(pid_t pid)
 {
 	if (reprise_data->is_attached) {
 		segment_sweep(&reprise_data->process, (uint32_t)pid);
 	}
 }
 
-uint32_t reprise_data_before_fork(void)
+static uint32_t before_fork(void)
 {
 	return reprise_data && reprise_data->is_attached ? segment_before_fork(&reprise_data->process) : 0;
 }
 
-void reprise_data_after_fork(uint32_t place, pid_t child)
+static void after_fork(uint32_t place, pid_t child)
 {
 	if (place > 0) {
 		segment_after_fork(&reprise_data->process, place, child > 0 ? (uint32_t)child : 0);
 	}
 }
 
-void reprise_data_in_child(uint32_t place)
+static void in_child(uint32_t place)
 {
 	if (reprise_data && reprise_data->is_attached) {
-		reprise_talk_leave();
+		data_talk_leave();
 	}
 	if (reprise_data && reprise_data->is_attached && !segment_in_child(&reprise_data->process, place)) {
 		/* It cannot say any longer that it holds values, and their memory may be used again. */
@@ -167,32 +166,26 @@ void reprise_data_in_child(uint32_t place)
 	}
 }
 
+const struct fork_hooks data_fork_hooks = {.before = before_fork, .in_child = in_child, .after = after_fork};
+
 #ifdef __SANITIZE_ADDRESS__
 static uint32_t place_of_child;
 
-void reprise_data_fork_begins(void)
+void data_fork_begins(void)
 {
-	place_of_child = reprise_data_before_fork();
+	place_of_child = before_fork();
 }
 
-void reprise_data_fork_ended(void)
+void data_fork_ended(void)
 {
-	reprise_data_in_child(place_of_child);
+	in_child(place_of_child);
 }
 #else
-void reprise_data_fork_begins(void)
+void data_fork_begins(void)
 {
 }
 
-void reprise_data_fork_ended(void)
+void data_fork_ended(void)
 {
 }
 #endif
-
-uint64_t reprise_data_now(void)
-{
-	struct timespec now = {0};
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}

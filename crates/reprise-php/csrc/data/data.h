@@ -24,69 +24,34 @@
 #include <sys/types.h>
 
 #include "segment.h"
-
-/* How values get to PHP code in this process. */
-enum data_use {
-	DATA_COPIES, /* each as a copy */
-	DATA_KEEPS,  /* a worker script: one copy a version, which stays */
-	DATA_SHARES  /* as they are; the request's end is told */
-};
-
-/* A value that another process computes. Its forker reads this while the worker waits. */
-struct data_wait {
-	const char *key; /* NULL: it waits for none */
-	size_t size;
-	uint32_t owner; /* process id; 0: another node computes it */
-};
-
-/* Conversations of a request that stay open: computations for other nodes, within each other, and locks. */
-#define DATA_MOST_TALKS 32
-
-struct data_talk {
-	int file;      /* plus one; 0: free */
-	uint64_t name; /* of a lock: its hash; else 0 */
-};
-
-/* In service memory: no rewind touches it. */
-struct data_state {
-	struct segment_process_state process;
-	bool is_attached;
-	int door; /* to the process that talks to other nodes; 0: there is none */
-	enum data_use use;
-	struct data_wait wait;
-	struct data_talk talks[DATA_MOST_TALKS];
-};
-
-extern struct data_state *reprise_data;
+#include "../core/state.h"
+#include "../core/fork_hooks.h"
+#include "../core/data_state.h"
 
 /* In the prototype. Without a segment, or if it cannot be used, all functions behave as if nothing were ever stored. */
-void reprise_data_attach(void);
+void data_attach(void);
 
 /* In a new process of ours, on any stack. `stays`: it runs more than one request, so whole chunks are made present at
  * once. */
-void reprise_data_begin(enum data_use use, bool stays);
+void data_begin(enum data_use use, bool stays);
 
 /* No code of the request runs any more: its locks are free before its client has the whole response. */
-void reprise_data_release(void);
+void data_release(void);
 
 /* The request has ended and left nothing in memory. On any stack. */
-void reprise_data_end_request(void);
+void data_end_request(void);
 
 /* The process ends, and has ended its request. */
-void reprise_data_leave(void);
+void data_leave(void);
 
 /* A child was reaped; 0: any process may have died. On any stack. */
-void reprise_data_reaped(pid_t pid);
+void data_reaped(pid_t pid);
 
 /* Around the fork of a child by PHP code. A build with AddressSanitizer does not see the call itself, and uses
  * handlers. */
-void reprise_data_fork_begins(void);
-void reprise_data_fork_ended(void); /* in the child */
-uint32_t reprise_data_before_fork(void);
-void reprise_data_after_fork(uint32_t place, pid_t child);
-void reprise_data_in_child(uint32_t place);
+void data_fork_begins(void);
+void data_fork_ended(void); /* in the child */
 
-/* Milliseconds of a clock that never goes back. */
-uint64_t reprise_data_now(void);
+extern const struct fork_hooks data_fork_hooks;
 
 #endif

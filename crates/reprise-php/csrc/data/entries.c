@@ -6,12 +6,13 @@
 #include "../engine/request_state.h"
 #include "arguments.h"
 #include "cluster.h"
-#include "data.h"
 #include "values.h"
+#include "clock.h"
+#include "../core/data_state.h"
 
 enum { HITS = 0, MISSES = 1, STALE = 2 };
 
-bool reprise_data_key(const zend_string *key, uint32_t argument)
+bool data_key(const zend_string *key, uint32_t argument)
 {
 	if (ZSTR_LEN(key) == 0 || ZSTR_LEN(key) > segment_MOST_KEY) {
 		zend_argument_value_error(argument, "must be 1 to %d bytes long", segment_MOST_KEY);
@@ -20,7 +21,7 @@ bool reprise_data_key(const zend_string *key, uint32_t argument)
 	return true;
 }
 
-bool reprise_data_tags(struct data_tags *tags, HashTable *names, uint32_t argument)
+bool data_read_tags(struct data_tags *tags, HashTable *names, uint32_t argument)
 {
 	zval *name;
 
@@ -49,7 +50,7 @@ bool reprise_data_tags(struct data_tags *tags, HashTable *names, uint32_t argume
 	return true;
 }
 
-bool reprise_data_seconds(zend_long seconds, uint32_t argument, uint64_t *milliseconds)
+bool data_seconds(zend_long seconds, uint32_t argument, uint64_t *milliseconds)
 {
 	if (seconds < 0 || seconds > DATA_MOST_SECONDS) {
 		zend_argument_value_error(argument, "must be 0 to %d seconds", DATA_MOST_SECONDS);
@@ -59,25 +60,23 @@ bool reprise_data_seconds(zend_long seconds, uint32_t argument, uint64_t *millis
 	return true;
 }
 
-bool reprise_data_find(const zend_string *key, struct segment_Value *found)
+bool data_find(const zend_string *key, struct segment_Value *found)
 {
 	return reprise_data->is_attached
-	       && segment_find(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), reprise_data_now(),
-	                       found);
+	       && segment_find(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), data_now(), found);
 }
 
 /* A value that need not be renewed, as a value of PHP. */
 static bool fetch(zval *target, zend_string *key)
 {
 	struct segment_Value found;
-	bool is_found = reprise_data_find(key, &found) && (found.soft == 0 || found.soft > reprise_data_now())
-	                && reprise_data_give(target, &found);
+	bool is_found = data_find(key, &found) && (found.soft == 0 || found.soft > data_now()) && data_give(target, &found);
 
 	if (reprise_data->is_attached) {
-		reprise_data_has_copied();
-		if (!is_found && !reprise_has_exception()) {
-			is_found = reprise_cluster_fetch(key, target) == CLUSTER_VALUE;
-			reprise_data_has_copied();
+		data_has_copied();
+		if (!is_found && !engine_has_exception()) {
+			is_found = data_cluster_fetch(key, target) == CLUSTER_VALUE;
+			data_has_copied();
 		}
 		segment_count(&reprise_data->process, is_found ? HITS : MISSES);
 	}
@@ -94,10 +93,10 @@ ZEND_FUNCTION(reprise_cache_fetch)
 	Z_PARAM_OPTIONAL
 	Z_PARAM_ZVAL(otherwise)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_data_key(key, 1)) {
+	if (!data_key(key, 1)) {
 		RETURN_THROWS();
 	}
-	if (!fetch(return_value, key) && !reprise_has_exception() && otherwise) {
+	if (!fetch(return_value, key) && !engine_has_exception() && otherwise) {
 		RETURN_COPY(otherwise);
 	}
 }
@@ -127,7 +126,7 @@ ZEND_FUNCTION(reprise_cache_fetch_many)
 	ZEND_HASH_FOREACH_VAL(names, name)
 	{
 		zend_string *key = key_of(name, NULL, 0);
-		if (!key || !reprise_data_key(key, 1)) {
+		if (!key || !data_key(key, 1)) {
 			if (key) {
 				zend_string_release(key);
 			}
@@ -135,7 +134,7 @@ ZEND_FUNCTION(reprise_cache_fetch_many)
 		}
 		ZVAL_NULL(&value);
 		if (!fetch(&value, key)) {
-			if (reprise_has_exception()) {
+			if (engine_has_exception()) {
 				zend_string_release(key);
 				RETURN_THROWS();
 			}
@@ -151,7 +150,7 @@ static bool remove_value(const zend_string *key, uint64_t version)
 {
 	return reprise_data->is_attached
 	       && segment_delete(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), version,
-	                         reprise_data_now());
+	                         data_now());
 }
 
 /* With `only_if` the value is stored in the place of that string alone. `argument` is the number of that for `ttl`,
@@ -163,18 +162,18 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 	struct data_order order = {.key = key, .condition = only_new ? 1 : 0};
 	struct segment_Value found;
 
-	if (!reprise_data_key(key, 1) || !reprise_data_seconds(ttl, argument, &order.ttl)
-	    || !reprise_data_tags(&tags, names, argument + 1) || !reprise_data->is_attached) {
+	if (!data_key(key, 1) || !data_seconds(ttl, argument, &order.ttl) || !data_read_tags(&tags, names, argument + 1)
+	    || !reprise_data->is_attached) {
 		return false;
 	}
-	if (only_new && reprise_data_find(key, &found) && (found.hard == 0 || found.hard > reprise_data_now())) {
+	if (only_new && data_find(key, &found) && (found.hard == 0 || found.hard > data_now())) {
 		/* Nothing needs to be laid out. */
-		reprise_data_has_copied();
+		data_has_copied();
 		return false;
 	}
 	uint32_t touches = segment_touches(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key));
-	enum cluster_answer answer = reprise_cluster_store(&order, names, value, only_new, only_if);
-	if (answer == CLUSTER_NONE || answer == CLUSTER_HELD || reprise_has_exception()) {
+	enum cluster_answer answer = data_cluster_store(&order, names, value, only_new, only_if);
+	if (answer == CLUSTER_NONE || answer == CLUSTER_HELD || engine_has_exception()) {
 		return false;
 	}
 	if (answer == CLUSTER_DONE) {
@@ -182,17 +181,17 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 		order.condition = 2;
 		order.number = touches;
 	} else if (only_if) {
-		if (!reprise_data_is_string(key, only_if, &found)) {
+		if (!data_is_string(key, only_if, &found)) {
 			return false;
 		}
 		order.condition = 3;
 		order.number = found.version;
 	}
-	reprise_data_has_copied();
+	data_has_copied();
 	order.tags = tags.tags;
 	order.tag_count = tags.count;
 	order.flush = segment_flushes(&reprise_data->process);
-	enum data_stored result = reprise_data_store(&order, value);
+	enum data_stored result = data_store_value(&order, value);
 	if (!only_new && (result == DATA_TOO_LARGE || result == DATA_NO_ROOM)) {
 		/* Who wanted another value there must not find the old one. */
 		remove_value(key, order.condition == 3 ? found.version : 0);
@@ -200,16 +199,16 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 	return result == DATA_STORED || (result == DATA_NOT_STORED && answer == CLUSTER_DONE);
 }
 
-bool reprise_data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found)
+bool data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found)
 {
-	bool is_it = reprise_data_find(key, found) && (found->soft == 0 || found->soft > reprise_data_now())
-	             && found->kind == DATA_LAID_OUT;
+	bool is_it =
+	    data_find(key, found) && (found->soft == 0 || found->soft > data_now()) && found->kind == DATA_LAID_OUT;
 
 	if (is_it) {
 		const zval *value = (const zval *)(const void *)found->zval;
 		is_it = Z_TYPE_P(value) == IS_STRING && zend_string_equals(Z_STR_P(value), text);
 	}
-	reprise_data_has_copied();
+	data_has_copied();
 	return is_it;
 }
 
@@ -229,7 +228,7 @@ static void store_function(INTERNAL_FUNCTION_PARAMETERS, bool only_new)
 	Z_PARAM_STR_OR_NULL(only_if)
 	ZEND_PARSE_PARAMETERS_END();
 	bool is_stored = store(key, value, ttl, tags, only_new, only_if, 3);
-	if (reprise_has_exception()) {
+	if (engine_has_exception()) {
 		RETURN_THROWS();
 	}
 	RETURN_BOOL(is_stored);
@@ -265,7 +264,7 @@ ZEND_FUNCTION(reprise_cache_store_many)
 		zend_string *key = key_of(NULL, name, index);
 		all_stored = store(key, value, ttl, tags, false, NULL, 2) && all_stored;
 		zend_string_release(key);
-		if (reprise_has_exception()) {
+		if (engine_has_exception()) {
 			RETURN_THROWS();
 		}
 	}
@@ -283,18 +282,18 @@ ZEND_FUNCTION(reprise_cache_delete)
 	Z_PARAM_OPTIONAL
 	Z_PARAM_STR_OR_NULL(only_if)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_data_key(key, 1)) {
+	if (!data_key(key, 1)) {
 		RETURN_THROWS();
 	}
 	/* What other nodes are told may take effect here before this has done it. */
-	bool is_there = !only_if && reprise_data->door > 0 && reprise_data_find(key, &found);
-	reprise_data_has_copied();
-	enum cluster_answer answer = reprise_cluster_delete(key, only_if);
+	bool is_there = !only_if && reprise_data->door > 0 && data_find(key, &found);
+	data_has_copied();
+	enum cluster_answer answer = data_cluster_delete(key, only_if);
 	if (only_if && answer == CLUSTER_DONE) {
 		remove_value(key, 0);
 		RETURN_TRUE;
 	}
-	if (only_if && (answer == CLUSTER_NONE || !reprise_data_is_string(key, only_if, &found))) {
+	if (only_if && (answer == CLUSTER_NONE || !data_is_string(key, only_if, &found))) {
 		RETURN_FALSE;
 	}
 	RETURN_BOOL(remove_value(key, only_if ? found.version : 0) || is_there);
@@ -311,9 +310,9 @@ ZEND_FUNCTION(reprise_cache_delete_many)
 	ZEND_HASH_FOREACH_VAL(names, name)
 	{
 		zend_string *key = key_of(name, NULL, 0);
-		bool is_key = key && reprise_data_key(key, 1);
+		bool is_key = key && data_key(key, 1);
 		if (is_key) {
-			(void)reprise_cluster_delete(key, NULL);
+			(void)data_cluster_delete(key, NULL);
 			remove_value(key, 0);
 		}
 		if (key) {
@@ -340,18 +339,18 @@ ZEND_FUNCTION(reprise_cache_increment)
 	Z_PARAM_LONG(by)
 	Z_PARAM_LONG(ttl)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_data_key(key, 1)) {
+	if (!data_key(key, 1)) {
 		RETURN_THROWS();
 	}
 	struct data_order order = {.key = key, .condition = 1};
-	if (!reprise_data_seconds(ttl, 3, &order.ttl)) {
+	if (!data_seconds(ttl, 3, &order.ttl)) {
 		RETURN_THROWS();
 	}
 	if (!reprise_data->is_attached) {
 		RETURN_FALSE;
 	}
 	zend_long of_all;
-	switch (reprise_cluster_increment(&order, by, &of_all)) {
+	switch (data_cluster_increment(&order, by, &of_all)) {
 	case CLUSTER_DONE:
 		/* Who asks next gets what the store has. */
 		remove_value(key, 0);
@@ -364,17 +363,17 @@ ZEND_FUNCTION(reprise_cache_increment)
 	order.flush = segment_flushes(&reprise_data->process);
 	/* Another may store the first number, or remove it, in between. */
 	for (int attempt = 0; attempt < 100; attempt++) {
-		if (segment_increment(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), by,
-		                      reprise_data_now(), &sum)) {
+		if (segment_increment(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), by, data_now(),
+		                      &sum)) {
 			RETURN_LONG((zend_long)sum);
 		}
-		enum data_stored result = reprise_data_store(&order, &first);
+		enum data_stored result = data_store_value(&order, &first);
 		if (result == DATA_STORED) {
 			RETURN_LONG(by);
 		}
 		struct segment_Value found;
-		bool is_other = reprise_data_find(key, &found) && found.kind != DATA_NUMBER;
-		reprise_data_has_copied();
+		bool is_other = data_find(key, &found) && found.kind != DATA_NUMBER;
+		data_has_copied();
 		if (result != DATA_NOT_STORED || is_other) {
 			break;
 		}

@@ -6,7 +6,6 @@
 #include <php.h>
 
 #include "arguments.h"
-#include "data.h"
 #include "talk.h"
 
 /* Milliseconds for a reply. */
@@ -16,12 +15,12 @@ enum { GET_KEPT = 1, PUT_KEPT = 3, REMOVE_KEPT = 4 };
 /* False: the store cannot be asked. */
 static bool ask(struct segment_Head head, const zend_string *key, const zend_string *value, struct talk_reply *reply)
 {
-	int talk = reprise_talk_is_possible() ? reprise_talk_open() : -1;
+	int talk = data_talk_is_possible() ? data_talk_open() : -1;
 
-	if (talk < 0 || !reprise_talk_ask(talk, head, &(struct talk_parts){.key = key, .value = value}, PATIENCE, reply)) {
+	if (talk < 0 || !data_talk_ask(talk, head, &(struct talk_parts){.key = key, .value = value}, PATIENCE, reply)) {
 		return false;
 	}
-	reprise_talk_close(talk);
+	data_talk_close(talk);
 	return reply->head.word != Away;
 }
 
@@ -33,7 +32,7 @@ ZEND_FUNCTION(reprise_store_read)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 	Z_PARAM_STR(key)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_data_key(key, 1)) {
+	if (!data_key(key, 1)) {
 		RETURN_THROWS();
 	}
 	if (!ask((struct segment_Head){.word = Get, .flag = GET_KEPT}, key, NULL, &reply)) {
@@ -46,7 +45,7 @@ ZEND_FUNCTION(reprise_store_read)
 			RETVAL_EMPTY_STRING();
 		}
 	}
-	reprise_talk_forget(&reply);
+	data_talk_forget(&reply);
 }
 
 ZEND_FUNCTION(reprise_store_write)
@@ -61,13 +60,13 @@ ZEND_FUNCTION(reprise_store_write)
 	Z_PARAM_STR(value)
 	Z_PARAM_LONG(ttl)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_data_key(key, 1) || !reprise_data_seconds(ttl, 3, &milliseconds)) {
+	if (!data_key(key, 1) || !data_seconds(ttl, 3, &milliseconds)) {
 		RETURN_THROWS();
 	}
 	struct segment_Head head = {.word = Put, .flag = PUT_KEPT, .first = milliseconds};
 	bool is_asked = ZSTR_LEN(value) <= segment_LARGEST_VALUE && ask(head, key, value, &reply);
 	if (is_asked) {
-		reprise_talk_forget(&reply);
+		data_talk_forget(&reply);
 	}
 	RETURN_BOOL(is_asked && reply.head.word == Done);
 }
@@ -80,12 +79,12 @@ ZEND_FUNCTION(reprise_store_remove)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 	Z_PARAM_STR(key)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_data_key(key, 1)) {
+	if (!data_key(key, 1)) {
 		RETURN_THROWS();
 	}
 	bool is_asked = ask((struct segment_Head){.word = Put, .flag = REMOVE_KEPT}, key, NULL, &reply);
 	if (is_asked) {
-		reprise_talk_forget(&reply);
+		data_talk_forget(&reply);
 	}
 	RETURN_BOOL(is_asked && reply.head.word == Done);
 }

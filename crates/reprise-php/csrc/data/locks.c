@@ -7,13 +7,14 @@
 
 #include "arguments.h"
 #include "cluster.h"
-#include "data.h"
+#include "clock.h"
+#include "../core/data_state.h"
 
 enum { MINE = 0, OWN = 1 };
 
 static unsigned ask_lock(const zend_string *name, double seconds, struct segment_Leased *leased)
 {
-	return segment_lease(&reprise_data->process, (const uint8_t *)ZSTR_VAL(name), ZSTR_LEN(name), 1, reprise_data_now(),
+	return segment_lease(&reprise_data->process, (const uint8_t *)ZSTR_VAL(name), ZSTR_LEN(name), 1, data_now(),
 	                     (uint64_t)(seconds * 1000), leased);
 }
 
@@ -28,7 +29,7 @@ ZEND_FUNCTION(reprise_cache_lock)
 	Z_PARAM_OPTIONAL
 	Z_PARAM_DOUBLE(seconds)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_data_key(name, 1)) {
+	if (!data_key(name, 1)) {
 		RETURN_THROWS();
 	}
 	if (!(seconds > 0 && seconds <= DATA_MOST_SECONDS)) {
@@ -38,7 +39,7 @@ ZEND_FUNCTION(reprise_cache_lock)
 	if (!reprise_data->is_attached || ask_lock(name, seconds, &leased) != MINE) {
 		RETURN_FALSE;
 	}
-	if (reprise_cluster_lock(name, (uint64_t)(seconds * 1000)) == CLUSTER_HELD) {
+	if (data_cluster_lock(name, (uint64_t)(seconds * 1000)) == CLUSTER_HELD) {
 		segment_release(&reprise_data->process, &leased);
 		RETURN_FALSE;
 	}
@@ -53,7 +54,7 @@ ZEND_FUNCTION(reprise_cache_unlock)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 	Z_PARAM_STR(name)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!reprise_data_key(name, 1)) {
+	if (!data_key(name, 1)) {
 		RETURN_THROWS();
 	}
 	if (!reprise_data->is_attached) {
@@ -62,7 +63,7 @@ ZEND_FUNCTION(reprise_cache_unlock)
 	/* Who asks for a lock that nobody has gets it, and gives it back. */
 	unsigned lease = ask_lock(name, 0.001, &leased);
 	if (lease == OWN) {
-		reprise_cluster_unlock(name);
+		data_cluster_unlock(name);
 	}
 	bool is_released = (lease == MINE || lease == OWN) && segment_release(&reprise_data->process, &leased);
 	RETURN_BOOL(lease == OWN && is_released);

@@ -91,7 +91,7 @@ static bool show(struct segment_AnswerText *text, const zval *value, int depth)
 	}
 }
 
-void reprise_data_show(const struct segment_Value *found, struct segment_AnswerText *text)
+void data_show(const struct segment_Value *found, struct segment_AnswerText *text)
 {
 	const zval *value = (const zval *)(const void *)found->zval;
 	const char *function = "unserialize(";

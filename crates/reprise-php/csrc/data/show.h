@@ -5,6 +5,6 @@
 #include "data.h"
 
 /* Runs no code of the application: what was serialized is shown as the bytes that it is. */
-void reprise_data_show(const struct segment_Value *value, struct segment_AnswerText *text);
+void data_show(const struct segment_Value *value, struct segment_AnswerText *text);
 
 #endif

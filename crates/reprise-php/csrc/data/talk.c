@@ -12,8 +12,10 @@
 #include <sys/uio.h>
 
 #include "../engine/interrupt.h"
-#include "../raw.h"
+#include "../core/raw.h"
 #include "talk.h"
+#include "clock.h"
+#include "../core/data_state.h"
 
 /* Who asks for a lock next gets it, unless giving it back takes longer. */
 #define GIVE_BACK_MS 1000
@@ -22,10 +24,10 @@
 
 static bool is_at_end;
 
-bool reprise_talk_is_possible(void)
+bool data_talk_is_possible(void)
 {
 	return reprise_data->is_attached && reprise_data->door > 0
-	       && segment_store_is_ready(&reprise_data->process, reprise_data_now());
+	       && segment_store_is_ready(&reprise_data->process, data_now());
 }
 
 static bool give_end(int end)
@@ -44,7 +46,7 @@ static bool give_end(int end)
 	return RAW3(SYS_sendmsg, reprise_data->door, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
-int reprise_talk_open(void)
+int data_talk_open(void)
 {
 	int ends[2];
 	size_t place = 0;
@@ -66,7 +68,7 @@ int reprise_talk_open(void)
 	return (int)place;
 }
 
-void reprise_talk_close(int talk)
+void data_talk_close(int talk)
 {
 	if (talk >= 0 && reprise_data->talks[talk].file) {
 		RAW1(SYS_close, reprise_data->talks[talk].file - 1);
@@ -74,12 +76,12 @@ void reprise_talk_close(int talk)
 	}
 }
 
-void reprise_talk_names(int talk, uint64_t name)
+void data_talk_names(int talk, uint64_t name)
 {
 	reprise_data->talks[talk].name = name;
 }
 
-int reprise_talk_named(uint64_t name)
+int data_talk_named(uint64_t name)
 {
 	for (int i = 0; i < DATA_MOST_TALKS; i++) {
 		if (reprise_data->talks[i].file && reprise_data->talks[i].name == name) {
@@ -93,8 +95,8 @@ int reprise_talk_named(uint64_t name)
 static bool wait_for(int file, short events, uint64_t until)
 {
 	for (;;) {
-		uint64_t now = reprise_data_now();
-		if (now >= until || (!is_at_end && reprise_is_interrupted())) {
+		uint64_t now = data_now();
+		if (now >= until || (!is_at_end && engine_is_interrupted())) {
 			return false;
 		}
 		uint64_t left = until - now < LOOK_MS ? until - now : LOOK_MS;
@@ -162,11 +164,11 @@ static struct iovec part_of(const zend_string *text)
 	return text ? (struct iovec){(void *)(uintptr_t)ZSTR_VAL(text), ZSTR_LEN(text)} : (struct iovec){NULL, 0};
 }
 
-bool reprise_talk_ask(int talk, struct segment_Head head, const struct talk_parts *parts, uint64_t milliseconds,
-                      struct talk_reply *reply)
+bool data_talk_ask(int talk, struct segment_Head head, const struct talk_parts *parts, uint64_t milliseconds,
+                   struct talk_reply *reply)
 {
 	int file = reprise_data->talks[talk].file - 1;
-	uint64_t until = reprise_data_now() + milliseconds;
+	uint64_t until = data_now() + milliseconds;
 	struct iovec all[] = {
 	    {&head, sizeof head}, part_of(parts->key), part_of(parts->tags), part_of(parts->value), part_of(parts->old)};
 
@@ -181,27 +183,27 @@ bool reprise_talk_ask(int talk, struct segment_Head head, const struct talk_part
 	                  && receive_part(file, &reply->tags, reply->head.tags_size, until)
 	                  && receive_part(file, &reply->value, reply->head.value_size, until);
 	if (!is_replied) {
-		reprise_talk_forget(reply);
-		reprise_talk_close(talk);
+		data_talk_forget(reply);
+		data_talk_close(talk);
 	}
 	return is_replied;
 }
 
 /* Without PHP's memory: at the end of a request. */
-void reprise_talk_give_back(int talk)
+void data_talk_give_back(int talk)
 {
 	int file = reprise_data->talks[talk].file - 1;
-	uint64_t until = reprise_data_now() + GIVE_BACK_MS;
+	uint64_t until = data_now() + GIVE_BACK_MS;
 	struct segment_Head head = {.word = Release};
 	struct iovec part = {&head, sizeof head};
 
 	if (file >= 0 && send_all(file, &part, 1, until)) {
 		(void)receive_all(file, (char *)&head, sizeof head, until);
 	}
-	reprise_talk_close(talk);
+	data_talk_close(talk);
 }
 
-void reprise_talk_forget(struct talk_reply *reply)
+void data_talk_forget(struct talk_reply *reply)
 {
 	if (reply->tags) {
 		zend_string_free(reply->tags);
@@ -212,22 +214,22 @@ void reprise_talk_forget(struct talk_reply *reply)
 	reply->tags = reply->value = NULL;
 }
 
-void reprise_talk_end(void)
+void data_talk_end(void)
 {
 	is_at_end = true;
 	for (int i = 0; i < DATA_MOST_TALKS; i++) {
 		if (reprise_data->talks[i].name) {
-			reprise_talk_give_back(i);
+			data_talk_give_back(i);
 		} else {
-			reprise_talk_close(i);
+			data_talk_close(i);
 		}
 	}
 	is_at_end = false;
 }
 
-void reprise_talk_leave(void)
+void data_talk_leave(void)
 {
 	for (int i = 0; i < DATA_MOST_TALKS; i++) {
-		reprise_talk_close(i);
+		data_talk_close(i);
 	}
 }

@@ -20,26 +20,26 @@ struct talk_parts {
 };
 
 /* Whether there is a process that takes requests. */
-bool reprise_talk_is_possible(void);
+bool data_talk_is_possible(void);
 
 /* A conversation, which ends with the request if nobody ends it before. -1: there is none. */
-int reprise_talk_open(void);
+int data_talk_open(void);
 
 /* Says something and waits for the reply, at most so long. False: there is none, and the conversation is over. */
-bool reprise_talk_ask(int talk, struct segment_Head head, const struct talk_parts *parts, uint64_t milliseconds,
-                      struct talk_reply *reply);
-void reprise_talk_forget(struct talk_reply *reply);
+bool data_talk_ask(int talk, struct segment_Head head, const struct talk_parts *parts, uint64_t milliseconds,
+                   struct talk_reply *reply);
+void data_talk_forget(struct talk_reply *reply);
 
-void reprise_talk_close(int talk);
+void data_talk_close(int talk);
 /* The same, and what it holds is free when this returns, unless the process is slow. */
-void reprise_talk_give_back(int talk);
+void data_talk_give_back(int talk);
 /* All of them, on any stack. */
-void reprise_talk_end(void);
+void data_talk_end(void);
 /* In a child: they are its parent's. */
-void reprise_talk_leave(void);
+void data_talk_leave(void);
 
 /* A conversation that holds a lock of that name: its hash. */
-void reprise_talk_names(int talk, uint64_t name);
-int reprise_talk_named(uint64_t name);
+void data_talk_names(int talk, uint64_t name);
+int data_talk_named(uint64_t name);
 
 #endif

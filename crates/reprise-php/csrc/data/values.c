@@ -9,6 +9,8 @@
 #include "../engine/request_state.h"
 #include "../engine/shared_values.h"
 #include "values.h"
+#include "clock.h"
+#include "../core/data_state.h"
 
 /* Copies that a worker script keeps, in bytes of the segment. When there are more, all go. */
 #define MOST_KEPT (16u << 20)
@@ -17,7 +19,7 @@
 
 static bool has_igbinary(void)
 {
-	return reprise_has_module("igbinary");
+	return engine_has_module("igbinary");
 }
 
 static bool call_igbinary(const char *name, zval *result, zval *argument)
@@ -27,7 +29,7 @@ static bool call_igbinary(const char *name, zval *result, zval *argument)
 	ZVAL_STRING(&function, name);
 	bool is_called = call_user_function(NULL, NULL, &function, result, 1, argument) == SUCCESS;
 	zval_ptr_dtor(&function);
-	return is_called && !reprise_has_exception();
+	return is_called && !engine_has_exception();
 }
 
 /* Objects, enums and variables that are one. False: an exception says why not. */
@@ -43,7 +45,7 @@ static bool serialize(zval *value, zval *bytes, enum data_kind *kind)
 			return true;
 		}
 		zval_ptr_dtor(bytes);
-		if (!reprise_has_exception()) {
+		if (!engine_has_exception()) {
 			zend_value_error("the value cannot be serialized");
 		}
 		return false;
@@ -52,7 +54,7 @@ static bool serialize(zval *value, zval *bytes, enum data_kind *kind)
 	PHP_VAR_SERIALIZE_INIT(seen);
 	php_var_serialize(&text, value, &seen);
 	PHP_VAR_SERIALIZE_DESTROY(seen);
-	if (reprise_has_exception() || !text.s) {
+	if (engine_has_exception() || !text.s) {
 		smart_str_free(&text);
 		return false;
 	}
@@ -63,7 +65,7 @@ static bool serialize(zval *value, zval *bytes, enum data_kind *kind)
 
 static struct segment_Storing terms(const struct data_order *order, enum data_kind kind)
 {
-	uint64_t now = reprise_data_now(), soft = order->ttl ? now + order->ttl : 0;
+	uint64_t now = data_now(), soft = order->ttl ? now + order->ttl : 0;
 
 	return (struct segment_Storing){
 	    .key = (const uint8_t *)ZSTR_VAL(order->key),
@@ -95,13 +97,13 @@ static enum data_stored publish(const struct data_order *order, const struct seg
 	return is_linked ? DATA_STORED : DATA_NOT_STORED;
 }
 
-enum data_stored reprise_data_store(const struct data_order *order, zval *value)
+enum data_stored data_store_value(const struct data_order *order, zval *value)
 {
 	struct segment_Room room;
 	size_t size;
 
 	ZVAL_DEREF(value);
-	switch (reprise_shared_measure(value, &size)) {
+	switch (engine_shared_measure(value, &size)) {
 	case SHARED_FITS: break;
 	case SHARED_SERIALIZE: {
 		zval bytes;
@@ -110,10 +112,10 @@ enum data_stored reprise_data_store(const struct data_order *order, zval *value)
 			return DATA_THROWN;
 		}
 		struct segment_Storing storing = terms(order, kind);
-		enum data_stored result = reserve(&storing, reprise_shared_string_size(Z_STRLEN(bytes)), &room);
+		enum data_stored result = reserve(&storing, engine_shared_string_size(Z_STRLEN(bytes)), &room);
 		if (result == DATA_STORED) {
-			reprise_shared_lay_out_string((zval *)(void *)room.zval, Z_STRVAL(bytes), Z_STRLEN(bytes),
-			                              (char *)room.data, room.to_read);
+			engine_shared_lay_out_string((zval *)(void *)room.zval, Z_STRVAL(bytes), Z_STRLEN(bytes), (char *)room.data,
+			                             room.to_read);
 			result = publish(order, &storing, &room);
 		}
 		zval_ptr_dtor(&bytes);
@@ -128,7 +130,7 @@ enum data_stored reprise_data_store(const struct data_order *order, zval *value)
 	struct segment_Storing storing = terms(order, Z_TYPE_P(value) == IS_LONG ? DATA_NUMBER : DATA_LAID_OUT);
 	enum data_stored result = reserve(&storing, size, &room);
 	if (result == DATA_STORED) {
-		reprise_shared_lay_out((zval *)(void *)room.zval, value, (char *)room.data, room.to_read);
+		engine_shared_lay_out((zval *)(void *)room.zval, value, (char *)room.data, room.to_read);
 		result = publish(order, &storing, &room);
 	}
 	return result;
@@ -170,7 +172,7 @@ static void give_kept(zval *target, const zval *value, const struct segment_Valu
 		}
 		kept = emalloc(sizeof *kept);
 		kept->version = found->version;
-		reprise_shared_copy_out(&kept->value, value);
+		engine_shared_copy_out(&kept->value, value);
 		zend_hash_str_update_ptr(all_kept, key, found->key_size, kept);
 		kept_bytes += found->size;
 	}
@@ -205,10 +207,10 @@ static bool unserialize(zval *target, const zval *bytes)
 		ZVAL_COPY_VALUE(target, &inner);
 	}
 	PHP_VAR_UNSERIALIZE_DESTROY(seen);
-	return is_whole && !reprise_has_exception();
+	return is_whole && !engine_has_exception();
 }
 
-bool reprise_data_give(zval *target, const struct segment_Value *found)
+bool data_give(zval *target, const struct segment_Value *found)
 {
 	const zval *value = (const zval *)(const void *)found->zval;
 	zval result, bytes;
@@ -241,7 +243,7 @@ bool reprise_data_give(zval *target, const struct segment_Value *found)
 	           && (Z_TYPE_P(value) == IS_ARRAY || Z_TYPE_P(value) == IS_STRING)) {
 		give_kept(target, value, found);
 	} else {
-		reprise_shared_copy_out(target, value);
+		engine_shared_copy_out(target, value);
 	}
 	return true;
 }
@@ -249,7 +251,7 @@ bool reprise_data_give(zval *target, const struct segment_Value *found)
 /* ---- other nodes ---------------------------------------------------------------------------------------------------
  */
 
-zend_string *reprise_data_encode(zval *value, enum data_kind *kind)
+zend_string *data_encode(zval *value, enum data_kind *kind)
 {
 	zval bytes;
 
@@ -275,7 +277,7 @@ zend_string *reprise_data_encode(zval *value, enum data_kind *kind)
 	return Z_STR(bytes);
 }
 
-bool reprise_data_decode(zval *target, enum data_kind kind, zend_string *bytes)
+bool data_decode(zval *target, enum data_kind kind, zend_string *bytes)
 {
 	zval text;
 	zend_long number;
@@ -308,7 +310,7 @@ bool reprise_data_decode(zval *target, enum data_kind kind, zend_string *bytes)
 	return is_whole;
 }
 
-void reprise_data_has_copied(void)
+void data_has_copied(void)
 {
 	if (reprise_data->use != DATA_SHARES) {
 		segment_end_reading(&reprise_data->process);

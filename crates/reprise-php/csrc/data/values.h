@@ -34,17 +34,17 @@ enum data_stored {
 	DATA_THROWN   /* the value cannot be stored: an exception says why */
 };
 
-enum data_stored reprise_data_store(const struct data_order *order, zval *value);
+enum data_stored data_store_value(const struct data_order *order, zval *value);
 
 /* What was found, as a value of PHP. False: it cannot be read here, or an exception was thrown. */
-bool reprise_data_give(zval *target, const struct segment_Value *found);
+bool data_give(zval *target, const struct segment_Value *found);
 
 /* A value in bytes that another node can read. NULL: it is too large for that, or an exception says why not. */
-zend_string *reprise_data_encode(zval *value, enum data_kind *kind);
+zend_string *data_encode(zval *value, enum data_kind *kind);
 /* False: they cannot be read here, or an exception was thrown. */
-bool reprise_data_decode(zval *target, enum data_kind kind, zend_string *bytes);
+bool data_decode(zval *target, enum data_kind kind, zend_string *bytes);
 
 /* At the end of a look-up: what is copied holds nothing. */
-void reprise_data_has_copied(void);
+void data_has_copied(void);
 
 #endif

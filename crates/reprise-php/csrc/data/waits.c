@@ -3,9 +3,9 @@
 #define _GNU_SOURCE
 #include <sys/uio.h>
 
-#include "../raw.h"
-#include "data.h"
+#include "../core/raw.h"
 #include "waits.h"
+#include "../core/data_state.h"
 
 /* Bytes of a key that are shown. */
 #define SHOWN 200
@@ -17,7 +17,7 @@ static bool fetch(pid_t pid, const void *from, void *to, size_t size)
 	return raw6(SYS_process_vm_readv, pid, (long)&here, 1, (long)&there, 1, 0) == (long)size;
 }
 
-void reprise_data_write_wait(int file, pid_t pid)
+void data_write_wait(int file, pid_t pid)
 {
 	static const char digits[] = "0123456789abcdef";
 	struct data_wait wait;

@@ -5,6 +5,6 @@
 #include <sys/types.h>
 
 /* A line for a file if the worker waits. Runs on any stack: raw system calls only. */
-void reprise_data_write_wait(int file, pid_t pid);
+void data_write_wait(int file, pid_t pid);
 
 #endif

@@ -4,8 +4,9 @@
 
 #include "arguments.h"
 #include "cluster.h"
-#include "data.h"
 #include "talk.h"
+#include "clock.h"
+#include "../core/data_state.h"
 
 ZEND_FUNCTION(reprise_cache_invalidate)
 {
@@ -17,7 +18,7 @@ ZEND_FUNCTION(reprise_cache_invalidate)
 	Z_PARAM_ARRAY_HT(names)
 	ZEND_PARSE_PARAMETERS_END();
 	/* All or none. */
-	if (zend_hash_num_elements(names) <= segment_MOST_VALUE_TAGS && !reprise_data_tags(&tags, names, 1)) {
+	if (zend_hash_num_elements(names) <= segment_MOST_VALUE_TAGS && !data_read_tags(&tags, names, 1)) {
 		RETURN_THROWS();
 	}
 	ZEND_HASH_FOREACH_VAL(names, name)
@@ -30,7 +31,7 @@ ZEND_FUNCTION(reprise_cache_invalidate)
 	}
 	ZEND_HASH_FOREACH_END();
 	bool is_done = reprise_data->is_attached;
-	reprise_cluster_invalidate(names);
+	data_cluster_invalidate(names);
 	ZEND_HASH_FOREACH_VAL(names, name)
 	{
 		ZVAL_DEREF(name);
@@ -44,7 +45,7 @@ ZEND_FUNCTION(reprise_cache_invalidate)
 ZEND_FUNCTION(reprise_cache_flush)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	reprise_cluster_invalidate(NULL);
+	data_cluster_invalidate(NULL);
 	RETURN_BOOL(reprise_data->is_attached && segment_flush(&reprise_data->process));
 }
 
@@ -58,7 +59,7 @@ ZEND_FUNCTION(reprise_cache_stats)
 	if (!reprise_data->is_attached) {
 		return;
 	}
-	segment_statistics(&reprise_data->process, reprise_data_now(), &is);
+	segment_statistics(&reprise_data->process, data_now(), &is);
 	for (size_t i = 0; i < segment_COUNTED; i++) {
 		add_assoc_long(return_value, counted[i], (zend_long)is.counted[i]);
 	}
@@ -73,6 +74,6 @@ ZEND_FUNCTION(reprise_cache_stats)
 	add_assoc_long(return_value, "swept", (zend_long)is.swept);
 	add_assoc_long(return_value, "taken_over", (zend_long)is.taken_over);
 	if (reprise_data->door > 0) {
-		add_assoc_string(return_value, "store", reprise_talk_is_possible() ? "ready" : "away");
+		add_assoc_string(return_value, "store", data_talk_is_possible() ? "ready" : "away");
 	}
 }

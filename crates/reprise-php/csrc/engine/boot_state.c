@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../log.h"
+#include "../core/log.h"
 #include "boot_state.h"
 #include "session.h"
 
@@ -22,7 +22,7 @@ static struct {
 	size_t count;
 } kept;
 
-void reprise_boot_note_ini(void)
+void engine_boot_note_ini(void)
 {
 	zend_ini_entry *entry;
 
@@ -55,7 +55,7 @@ static bool is_as_before(const zend_ini_entry *entry, const zval *before)
  * not do. */
 static bool is_lost;
 
-bool reprise_boot_is_lost(void)
+bool engine_boot_is_lost(void)
 {
 	return is_lost;
 }
@@ -89,7 +89,7 @@ static void restore_defaults(void)
 	} while (count == sizeof changed / sizeof *changed);
 }
 
-void reprise_boot_restore_ini(void)
+void engine_boot_restore_ini(void)
 {
 	zend_string *name;
 	zval *before;
@@ -97,7 +97,7 @@ void reprise_boot_restore_ini(void)
 	if (EG(modified_ini_directives)) {
 		restore_defaults();
 	}
-	reprise_session_takes_handlers(true);
+	engine_session_takes_handlers(true);
 	ZEND_HASH_FOREACH_STR_KEY_VAL(&kept.ini, name, before)
 	{
 		zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
@@ -108,7 +108,7 @@ void reprise_boot_restore_ini(void)
 		}
 	}
 	ZEND_HASH_FOREACH_END();
-	reprise_session_takes_handlers(false);
+	engine_session_takes_handlers(false);
 }
 
 /* The environment as it is, in its order. It is compared with the process's own before each variable is looked up. */
@@ -129,7 +129,7 @@ static void keep_order(void)
 	kept.count = count;
 }
 
-void reprise_boot_note_environment(void)
+void engine_boot_note_environment(void)
 {
 	zend_hash_init(&kept.environment, 8, NULL, ZVAL_PTR_DTOR, 1);
 	for (char **pair = environ; pair && *pair; pair++) {
@@ -154,7 +154,7 @@ static bool environment_is_as_before(void)
 }
 
 /* putenv() of a request is undone. */
-void reprise_boot_restore_environment(void)
+void engine_boot_restore_environment(void)
 {
 	zend_string *name;
 	zval *value;

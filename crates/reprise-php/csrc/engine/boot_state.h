@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 /* Noted once, when the loop begins; restored after each request. */
-void reprise_boot_note_ini(void);
-void reprise_boot_note_environment(void);
-void reprise_boot_restore_ini(void);
-bool reprise_boot_is_lost(void); /* a request has changed a setting that does not come back */
-void reprise_boot_restore_environment(void);
+void engine_boot_note_ini(void);
+void engine_boot_note_environment(void);
+void engine_boot_restore_ini(void);
+bool engine_boot_is_lost(void); /* a request has changed a setting that does not come back */
+void engine_boot_restore_environment(void);
 
 #endif

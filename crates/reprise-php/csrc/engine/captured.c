@@ -19,11 +19,11 @@
 
 #include <string.h>
 
-#include "../log.h"
-#include "../options.h"
-#include "../variables.h"
+#include "../core/log.h"
+#include "../core/options.h"
 #include "captured.h"
 #include "superglobals.h"
+#include "../core/head.h"
 
 #define MAX_DEPTH 3
 #define MAX_VALUES 100000
@@ -63,7 +63,7 @@ static bool is_address(const struct search *search, const zend_string *text)
 	    || strncmp(at + 3, search->host, size) != 0 || (at[3 + size] && at[3 + size] != '/')) {
 		return false;
 	}
-	zval *settings = reprise_superglobal(ZEND_STRL("_ENV")), *setting;
+	zval *settings = engine_superglobal(ZEND_STRL("_ENV")), *setting;
 	if (settings) {
 		ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(settings), setting)
 		{
@@ -277,7 +277,7 @@ static void begin(struct search *search, bool is_per_host)
 {
 	const char *hosts = reprise_options.hosts;
 	bool fits_host = is_per_host || (hosts && !strchr(hosts, ',')); /* a JSON list */
-	const zval *server = reprise_brought(TRACK_VARS_SERVER);
+	const zval *server = engine_brought(TRACK_VARS_SERVER);
 
 	search->time = sapi_get_request_time();
 	for (size_t i = 0; i < KINDS && Z_TYPE_P(server) == IS_ARRAY; i++) {
@@ -291,7 +291,7 @@ static void begin(struct search *search, bool is_per_host)
 	zend_hash_init(&search->seen, 64, NULL, NULL, 0);
 }
 
-void reprise_report_captured(bool is_per_host, const char *below)
+void engine_report_captured(bool is_per_host, const char *below)
 {
 	struct search search = {0};
 	zend_function *function;

@@ -6,6 +6,6 @@
 
 /* Writes a line to the log if there is anything. `is_per_host`: all requests to come have the boot's host, scheme and
  * port. `below`: where to read $_SERVER instead. */
-void reprise_report_captured(bool is_per_host, const char *below);
+void engine_report_captured(bool is_per_host, const char *below);
 
 #endif

@@ -13,7 +13,6 @@
 
 #include "compile.h"
 
-#include "../sapi.h"
 #include "wire.h"
 
 /* A syntax error ends the call, as a fatal error ends a request. It comes again when a request loads the file. */
@@ -51,13 +50,10 @@ static void no_variables(zval *array)
 {
 }
 
-int reprise_compile_run(void)
+int engine_compile_run(void)
 {
 	volatile int code = wire_Exit_NotBooted;
 
-	if (!reprise_sapi_load()) {
-		return wire_Exit_NotBooted;
-	}
 	memset(&SG(request_info), 0, sizeof SG(request_info));
 	/* There is no request: extensions that look for one when it begins find nothing. */
 	sapi_module.register_server_variables = no_variables;

@@ -4,6 +4,6 @@
 
 /* Reads paths from standard input, one a line, and compiles each. No code of them runs. Writes "ok" or "no" for each.
  * Returns the exit code. */
-int reprise_compile_run(void);
+int engine_compile_run(void);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "direct_calls.h"
 #include "direct_calls_ffi.h"
-#include "../log.h"
+#include "../core/log.h"
 #include "libphp.h"
 
 static struct direct_calls_part part_of(const struct dl_phdr_info *library, const ElfW(Phdr) * part)
@@ -54,7 +54,7 @@ static int describe(struct dl_phdr_info *library, size_t size, void *to)
 	const ElfW(Dyn) *dynamic = NULL;
 
 	(void)size;
-	if (!reprise_libphp_is(library)) {
+	if (!engine_libphp_is(library)) {
 		return 0;
 	}
 	said->base = library->dlpi_addr;
@@ -99,12 +99,12 @@ static int32_t protect(const struct direct_calls_part *code, bool is_writable)
 
 static uint64_t bound_kib;
 
-uint64_t reprise_bound_kib(void)
+uint64_t engine_bound_kib(void)
 {
 	return bound_kib;
 }
 
-void reprise_bind_libphp(void)
+void engine_bind_libphp(void)
 {
 	struct direct_calls_library libphp = {0};
 

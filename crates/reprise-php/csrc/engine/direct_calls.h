@@ -6,10 +6,10 @@
 
 /* Binds them directly, before PHP's modules start. Where that is not allowed they stay as they are, and the log says
  * so. */
-void reprise_bind_libphp(void);
+void engine_bind_libphp(void);
 
 /* KiB of libphp's code that are no longer its file's for that reason: private memory by what /proc/self/statm says, and
  * yet all workers share it. */
-uint64_t reprise_bound_kib(void);
+uint64_t engine_bound_kib(void);
 
 #endif

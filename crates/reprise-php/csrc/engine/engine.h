@@ -23,7 +23,7 @@
  * frames.c             call frames, of this process and of others
  * free_lists.c         ZendMM's lists of free slots
  * function_state.c     what PHP's functions remember beyond a call
- * gmp_random.c, random_state.h  generators of random numbers
+ * random.c, random_libraries.c, gmp_random.c, random_state.h  generators of random numbers, seeded for each request
  * handlers.c           handlers of errors and exceptions
  * heap.c               ZendMM's heap: its free pages
  * included_paths.c     paths of scripts, as opcache gets them

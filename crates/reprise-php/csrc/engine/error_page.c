@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "../log.h"
-#include "../options.h"
+#include "../core/log.h"
+#include "../core/options.h"
 #include "error_page.h"
 #include "oom.h"
 #include "shutdown_functions.h"
@@ -107,7 +107,7 @@ static ZEND_FUNCTION(show)
 	page.is_noted = false;
 	PG(display_errors) = page.displayed;
 	if (!is_answered()) {
-		(void)reprise_forget_exhausted_memory();
+		(void)engine_forget_exhausted_memory();
 		zend_long limit = PG(memory_limit);
 		if (limit > 0) {
 			zend_set_memory_limit(limit + PAGE_MEMORY);
@@ -137,10 +137,10 @@ static void note(int type, zend_string *file, uint32_t line, zend_string *messag
 	/* The page shows it, and nothing else has to. */
 	page.displayed = PG(display_errors);
 	PG(display_errors) = 0;
-	reprise_shutdown_function_add(ZEND_FN(show));
+	engine_shutdown_function_add(ZEND_FN(show));
 }
 
-void reprise_error_page_start(void)
+void engine_error_page_start(void)
 {
 	if (reprise_options.error_page) {
 		zend_observer_error_register(note);

@@ -7,6 +7,6 @@
 #define REPRISE_ERROR_PAGE_H
 
 /* When PHP's modules start. Does nothing if the supervisor has sent no page. */
-void reprise_error_page_start(void);
+void engine_error_page_start(void);
 
 #endif

@@ -2,19 +2,19 @@
 #include <php.h>
 #include <zend_exceptions.h>
 
-#include "../log.h"
+#include "../core/log.h"
 #include "exceptions.h"
 #include "exits.h"
 #include "oom.h"
 
 static bool is_damaged;
 
-bool reprise_is_damaged(void)
+bool engine_is_damaged(void)
 {
 	return is_damaged;
 }
 
-bool reprise_report_exception(const char *what)
+bool engine_report_exception(const char *what)
 {
 	zval held, *message;
 
@@ -32,14 +32,14 @@ bool reprise_report_exception(const char *what)
 	return true;
 }
 
-void reprise_settle_exception(void)
+void engine_settle_exception(void)
 {
-	is_damaged = reprise_forget_exhausted_memory() || is_damaged;
+	is_damaged = engine_forget_exhausted_memory() || is_damaged;
 	if (!EG(exception)) {
 		return;
 	}
 	if (zend_is_unwind_exit(EG(exception))) {
-		reprise_exit_note();
+		engine_exit_note();
 	} else if (!zend_is_graceful_exit(EG(exception))) {
 		if (Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
 			zend_user_exception_handler();

@@ -5,13 +5,13 @@
 #include <stdbool.h>
 
 /* exit() ends the request. PHP reports any other exception, as at the end of a script. No exception is left. */
-void reprise_settle_exception(void);
+void engine_settle_exception(void);
 
 /* An exception that code of the application has not to know of: it goes to the log with `what`, and is forgotten.
  * False: it is exit(), and stays. */
-bool reprise_report_exception(const char *what);
+bool engine_report_exception(const char *what);
 
-/* Memory was exhausted when reprise_settle_exception was called: the process must not run another request. */
-bool reprise_is_damaged(void);
+/* Memory was exhausted when engine_settle_exception was called: the process must not run another request. */
+bool engine_is_damaged(void);
 
 #endif

@@ -12,17 +12,17 @@
 
 static bool has_exited;
 
-void reprise_exit_forget(void)
+void engine_exit_forget(void)
 {
 	has_exited = false;
 }
 
-void reprise_exit_note(void)
+void engine_exit_note(void)
 {
 	has_exited = true;
 }
 
-bool reprise_exit_was_called(void)
+bool engine_exit_was_called(void)
 {
 	return has_exited;
 }
@@ -36,7 +36,7 @@ static int noting_exit(zend_execute_data *frame)
 	return earlier ? earlier(frame) : ZEND_USER_OPCODE_DISPATCH;
 }
 
-void reprise_exits_watch(void)
+void engine_exits_watch(void)
 {
 	earlier = zend_get_user_opcode_handler(ZEND_EXIT);
 	zend_set_user_opcode_handler(ZEND_EXIT, noting_exit);
@@ -51,9 +51,9 @@ static void noting_exit(INTERNAL_FUNCTION_PARAMETERS)
 	exit_of_php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-void reprise_exits_watch(void)
+void engine_exits_watch(void)
 {
-	reprise_wrap_function("exit", noting_exit, &exit_of_php);
-	reprise_wrap_function("die", noting_exit, &die_of_php);
+	engine_wrap_function("exit", noting_exit, &exit_of_php);
+	engine_wrap_function("die", noting_exit, &die_of_php);
 }
 #endif

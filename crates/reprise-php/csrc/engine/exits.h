@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-void reprise_exits_watch(void); /* once, when PHP starts its modules */
-void reprise_exit_forget(void); /* a request begins */
-void reprise_exit_note(void);
-bool reprise_exit_was_called(void);
+void engine_exits_watch(void); /* once, when PHP starts its modules */
+void engine_exit_forget(void); /* a request begins */
+void engine_exit_note(void);
+bool engine_exit_was_called(void);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <dlfcn.h>
 
-#include "../worker.h"
+#include "../core/worker_state.h"
 #include "filter.h"
 #include "wrap.h"
 
@@ -57,14 +57,14 @@ static bool is_of_libphp(const void *function)
 	       && its.dli_fbase == libphps.dli_fbase;
 }
 
-void reprise_filter_watch(void)
+void engine_filter_watch(void)
 {
-	reprise_wrap_function("filter_input", copying_input, &input_of_php);
-	reprise_wrap_function("filter_input_array", copying_inputs, &inputs_of_php);
-	reprise_wrap_function("filter_has_var", copying_has, &has_of_php);
+	engine_wrap_function("filter_input", copying_input, &input_of_php);
+	engine_wrap_function("filter_input_array", copying_inputs, &inputs_of_php);
+	engine_wrap_function("filter_has_var", copying_has, &has_of_php);
 }
 
-void reprise_filter_start(void (*copy)(void))
+void engine_filter_start(void (*copy)(void))
 {
 	if (zend_hash_str_exists(&module_registry, ZEND_STRL("filter"))
 	    && is_of_libphp((const void *)(uintptr_t)sapi_module.input_filter)) {
@@ -73,14 +73,14 @@ void reprise_filter_start(void (*copy)(void))
 	}
 }
 
-bool reprise_filter_waits(void)
+bool engine_filter_waits(void)
 {
 	reprise_worker->filter_waits =
 	    default_filter && default_filter->value && zend_string_equals_literal(default_filter->value, "unsafe_raw");
 	return reprise_worker->filter_waits;
 }
 
-void reprise_filter_forget(void)
+void engine_filter_forget(void)
 {
 	reprise_worker->filter_waits = false;
 }

@@ -4,13 +4,13 @@
 
 #include <stdbool.h>
 
-void reprise_filter_watch(void); /* before PHP compiles any code */
+void engine_filter_watch(void); /* before PHP compiles any code */
 /* All extensions are loaded. `copy` gives ext/filter the variables of the request. */
-void reprise_filter_start(void (*copy)(void));
+void engine_filter_start(void (*copy)(void));
 /* The variables of a request are known. True: ext/filter would copy them and change none. It gets them when the request
  * asks for its copy. */
-bool reprise_filter_waits(void);
+bool engine_filter_waits(void);
 /* The request ends: what asks for the copy later gets none. */
-void reprise_filter_forget(void);
+void engine_filter_forget(void);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <sys/uio.h>
 
-#include "../raw.h"
+#include "../core/raw.h"
 #include "frames.h"
 
 /* Of a trace. */
@@ -26,7 +26,7 @@ struct frame {
 	const zend_op *opline;
 };
 
-bool reprise_fetch(pid_t pid, const void *from, void *to, size_t size)
+bool engine_fetch(pid_t pid, const void *from, void *to, size_t size)
 {
 	struct iovec here = {to, size}, there = {(void *)from, size};
 
@@ -39,7 +39,7 @@ bool reprise_fetch(pid_t pid, const void *from, void *to, size_t size)
  */
 static bool fetch_member(pid_t pid, const void *base, size_t offset, void *to, size_t size)
 {
-	return reprise_fetch(pid, (const void *)((uintptr_t)base + offset), to, size);
+	return engine_fetch(pid, (const void *)((uintptr_t)base + offset), to, size);
 }
 
 /* As much as there is, up to so many bytes: a short string may lie at the end of a mapping. */
@@ -50,7 +50,7 @@ static size_t fetch_some(pid_t pid, const void *from, void *to, size_t size)
 
 	if (count < 0) {
 		size_t page = PAGE - (uintptr_t)from % PAGE;
-		return size > page && reprise_fetch(pid, from, to, page) ? page : 0;
+		return size > page && engine_fetch(pid, from, to, page) ? page : 0;
 	}
 	return (size_t)count;
 }
@@ -135,7 +135,7 @@ static bool describe(struct raw_text *text, pid_t pid, const struct frame *frame
 	/* The structure of an internal function is smaller, and may lie at the end of a mapping. */
 	size_t size =
 	    function.type == ZEND_INTERNAL_FUNCTION ? sizeof function.internal_function : sizeof function.op_array;
-	return reprise_fetch(pid, frame->func, &function, size) && add_name(text, pid, &function)
+	return engine_fetch(pid, frame->func, &function, size) && add_name(text, pid, &function)
 	       && add_place(text, pid, frame, &function);
 }
 
@@ -173,7 +173,7 @@ static const zend_execute_data *look(struct window *window, pid_t pid)
 	const zend_execute_data *at;
 
 	window->size = 0;
-	if (!reprise_fetch(pid, &executor_globals.current_execute_data, &at, sizeof at) || !at) {
+	if (!engine_fetch(pid, &executor_globals.current_execute_data, &at, sizeof at) || !at) {
 		return NULL;
 	}
 	window->from = (uintptr_t)at + ABOVE - WINDOW;
@@ -195,7 +195,7 @@ static bool fetch_frame(const struct window *window, pid_t pid, const zend_execu
 		raw_copy(data, window->bytes + offset, sizeof *data);
 		return true;
 	}
-	return reprise_fetch(pid, at, data, sizeof *data);
+	return engine_fetch(pid, at, data, sizeof *data);
 }
 
 static void follow(struct chain *chain, pid_t pid, int most)
@@ -215,7 +215,7 @@ static void follow(struct chain *chain, pid_t pid, int most)
 	raw_zero(&data, sizeof data);
 }
 
-size_t reprise_each_frame(pid_t pid, int most, int tries, void (*visit)(void *, const struct raw_text *), void *context)
+size_t engine_each_frame(pid_t pid, int most, int tries, void (*visit)(void *, const struct raw_text *), void *context)
 {
 	struct chain tried, longest = {.size = 0};
 	size_t number = 0;
@@ -260,17 +260,17 @@ static void write_frame(void *context, const struct raw_text *frame)
 	RAW3(SYS_write, numbered->file, text.bytes, text.size);
 }
 
-void reprise_write_frames(int file, pid_t pid)
+void engine_write_frames(int file, pid_t pid)
 {
 	struct numbered numbered = {.file = file};
 
-	if (reprise_each_frame(pid, TRACED, MAX_TRIES, write_frame, &numbered) == 0) {
+	if (engine_each_frame(pid, TRACED, MAX_TRIES, write_frame, &numbered) == 0) {
 		static const char nothing[] = "(no PHP code runs)\n";
 		RAW3(SYS_write, file, nothing, sizeof nothing - 1);
 	}
 }
 
-bool reprise_is_in_destructor(void)
+bool engine_is_in_destructor(void)
 {
 	for (zend_execute_data *frame = EG(current_execute_data); frame; frame = frame->prev_execute_data) {
 		const zend_function *function = frame->func;

@@ -16,7 +16,7 @@ static const uint16_t bin_sizes[] = {ZEND_MM_BINS_INFO(SIZE_OF_BIN, x, y)};
 #define BINS (sizeof bin_sizes / sizeof *bin_sizes)
 
 /* The smallest slot that ZendMM uses. From 8.4 on a free slot holds a pointer and its copy: the list of slots of 8
- * bytes stays empty. zend_alloc.c alone names it, so reprise_free_lists() checks it. */
+ * bytes stays empty. zend_alloc.c alone names it, so engine_free_lists() checks it. */
 #if PHP_VERSION_ID >= 80400
 #define SMALLEST 16
 #else
@@ -25,17 +25,17 @@ static const uint16_t bin_sizes[] = {ZEND_MM_BINS_INFO(SIZE_OF_BIN, x, y)};
 
 _Static_assert(BINS == 30, "ZendMM has as many lists as this was written for");
 
-size_t reprise_bin_count(void)
+size_t engine_bin_count(void)
 {
 	return BINS;
 }
 
-size_t reprise_bin_size(size_t bin)
+size_t engine_bin_size(size_t bin)
 {
 	return bin_sizes[bin];
 }
 
-void *const *reprise_free_lists(void)
+void *const *engine_free_lists(void)
 {
 	static void *const *found;
 	void *const *words = (void *const *)zend_mm_get_heap();

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-size_t reprise_bin_count(void);
-size_t reprise_bin_size(size_t bin);
-void *const *reprise_free_lists(void); /* one head for each bin; NULL: not found, as with USE_ZEND_ALLOC=0 */
+size_t engine_bin_count(void);
+size_t engine_bin_size(size_t bin);
+void *const *engine_free_lists(void); /* one head for each bin; NULL: not found, as with USE_ZEND_ALLOC=0 */
 
 #endif

@@ -16,8 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../request.h"
-#include "../pinned.h"
+#include "../core/pinned.h"
 #include "exceptions.h"
 #include "function_state.h"
 #include "last_error.h"
@@ -126,7 +125,7 @@ static void restore_action_of(int number)
 }
 
 /* The kernel's own side of it follows (signals.c). */
-void reprise_functions_restore_signal_handlers(void)
+void engine_functions_restore_signal_handlers(void)
 {
 	for (zend_long number = 1; number <= PCNTL_SIGNALS; number++) {
 		restore_handler_of(number);
@@ -140,7 +139,7 @@ void reprise_functions_restore_signal_handlers(void)
  * Calls PHP's chdir(). opcache remembers the directory of the last chdir(), to find files that are included by a
  * relative name. In worker mode opcache sees no request begin, so it would keep the directory of an earlier request.
  */
-void reprise_functions_enter_directory(const char *script)
+bool engine_functions_enter_directory(const char *script)
 {
 	script = reprise_script_on_disk(script);
 	const char *slash = strrchr(script, '/');
@@ -148,19 +147,17 @@ void reprise_functions_enter_directory(const char *script)
 	zval result, directory;
 
 	if (!slash || slash == script) {
-		return;
+		return true;
 	}
 	ZVAL_STRINGL(&directory, script, (size_t)(slash - script));
 	EG(error_reporting) = 0;
 	call("chdir", &result, 1, &directory);
 	EG(error_reporting) = (int)reporting;
 	zval_ptr_dtor(&directory);
-	if (Z_TYPE(result) != IS_TRUE) {
-		reprise_enter_directory(script);
-	}
+	return Z_TYPE(result) == IS_TRUE;
 }
 
-void reprise_functions_note(void)
+void engine_functions_note(void)
 {
 	kept.umask = umask(0);
 	umask(kept.umask);
@@ -178,7 +175,7 @@ void reprise_functions_note(void)
 	}
 	note_signal_handlers();
 	/* The first request finds nothing of the boot either, so all requests are alike. */
-	reprise_functions_forget();
+	engine_functions_forget();
 }
 
 /* A request may have replaced the default context, or set other options. */
@@ -248,17 +245,17 @@ static void forget_rewriting(url_adapt_state_ex_t *state)
 }
 
 /* What is destroyed otherwise may hold objects. */
-bool reprise_functions_are_as_noted(void)
+bool engine_functions_are_as_noted(void)
 {
 	return tick_functions() <= kept.tick_functions && FG(default_context) == kept.context
 	       && (!kept.context || Z_ARRVAL(kept.context->options) == kept.context_options);
 }
 
-void reprise_functions_forget(void)
+void engine_functions_forget(void)
 {
 	zval result;
 
-	reprise_forget_seeds();
+	engine_forget_seeds();
 	if (BG(strtok_string)) {
 		zend_string_release(BG(strtok_string));
 		BG(strtok_string) = NULL;
@@ -271,16 +268,16 @@ void reprise_functions_forget(void)
 		zend_llist_remove_tail(BG(user_tick_functions));
 	}
 	/* A destructor may have thrown. PHP calls no function while an exception is pending. */
-	reprise_settle_exception();
+	engine_settle_exception();
 	forget_rewriting(&BG(url_adapt_session_ex));
 	forget_rewriting(&BG(url_adapt_output_ex));
 	restore_default_context();
-	reprise_settle_exception();
+	engine_settle_exception();
 	restore_wrappers();
-	reprise_settle_exception();
+	engine_settle_exception();
 	php_clear_stat_cache(0, NULL, 0);
 	JSON_G(error_code) = PHP_JSON_ERROR_NONE;
-	reprise_forget_pattern_error();
+	engine_forget_pattern_error();
 	if (libxml_keeps_errors(false, false) != kept.libxml_errors) {
 		libxml_keeps_errors(true, kept.libxml_errors);
 	}
@@ -289,5 +286,5 @@ void reprise_functions_forget(void)
 	}
 	call("libxml_clear_errors", &result, 0, NULL);
 	call("http_clear_last_response_headers", &result, 0, NULL);
-	reprise_forget_last_error();
+	engine_forget_last_error();
 }

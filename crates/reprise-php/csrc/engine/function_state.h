@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-void reprise_functions_note(void);   /* once, when the loop begins */
-void reprise_functions_forget(void); /* after each request */
-void reprise_functions_restore_signal_handlers(void);
-bool reprise_functions_are_as_noted(void); /* nothing is destroyed when they are forgotten */
-void reprise_functions_enter_directory(const char *script);
+void engine_functions_note(void);   /* once, when the loop begins */
+void engine_functions_forget(void); /* after each request */
+void engine_functions_restore_signal_handlers(void);
+bool engine_functions_are_as_noted(void);                  /* nothing is destroyed when they are forgotten */
+bool engine_functions_enter_directory(const char *script); /* false: PHP's function has failed */
 
 #endif

@@ -28,19 +28,19 @@ static void noting_seed(INTERNAL_FUNCTION_PARAMETERS)
 	seed(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-void reprise_gmp_watch(void)
+void engine_gmp_watch(void)
 {
-	reprise_wrap_function("gmp_random_bits", noting_bits, &bits);
-	reprise_wrap_function("gmp_random_range", noting_range, &range);
-	reprise_wrap_function("gmp_random_seed", noting_seed, &seed);
+	engine_wrap_function("gmp_random_bits", noting_bits, &bits);
+	engine_wrap_function("gmp_random_range", noting_range, &range);
+	engine_wrap_function("gmp_random_seed", noting_seed, &seed);
 }
 
-bool reprise_gmp_was_used(void)
+bool engine_gmp_was_used(void)
 {
 	return was_used;
 }
 
-void reprise_gmp_seed(zend_long number)
+void engine_gmp_seed(zend_long number)
 {
 	zval function, argument, unused;
 

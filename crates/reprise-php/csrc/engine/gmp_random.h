@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-void reprise_gmp_watch(void);            /* in a new template, before any code of the application */
-bool reprise_gmp_was_used(void);         /* since then, by the boot or by this request */
-void reprise_gmp_seed(zend_long number); /* calls PHP's function */
+void engine_gmp_watch(void);            /* in a new template, before any code of the application */
+bool engine_gmp_was_used(void);         /* since then, by the boot or by this request */
+void engine_gmp_seed(zend_long number); /* calls PHP's function */
 
 #endif

@@ -12,7 +12,7 @@ static struct {
 	int error_handlers, exception_handlers; /* depth of PHP's stacks of replaced handlers */
 } kept;
 
-void reprise_handlers_note(void)
+void engine_handlers_note(void)
 {
 	ZVAL_COPY(&kept.error_handler, &EG(user_error_handler));
 	ZVAL_COPY(&kept.exception_handler, &EG(user_exception_handler));
@@ -26,7 +26,7 @@ static bool is_same(const zval *now, const zval *before)
 	return Z_TYPE_P(now) == Z_TYPE_P(before) && (!Z_REFCOUNTED_P(now) || Z_COUNTED_P(now) == Z_COUNTED_P(before));
 }
 
-bool reprise_handlers_are_as_noted(void)
+bool engine_handlers_are_as_noted(void)
 {
 	return zend_stack_count(&EG(user_error_handlers)) <= kept.error_handlers
 	       && zend_stack_count(&EG(user_exception_handlers)) <= kept.exception_handlers
@@ -49,7 +49,7 @@ static void restore_handler(zval *now, zval *before, zend_stack *earlier, int de
 }
 
 /* A handler that a request has set belongs to the request, and is removed. */
-void reprise_handlers_restore(void)
+void engine_handlers_restore(void)
 {
 	while (zend_stack_count(&EG(user_error_handlers_error_reporting)) > kept.error_handlers) {
 		zend_stack_del_top(&EG(user_error_handlers_error_reporting));

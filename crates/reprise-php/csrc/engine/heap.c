@@ -193,12 +193,12 @@ static size_t find_usage(void)
 	return 0;
 }
 
-void reprise_heap_collect(void)
+void engine_heap_collect(void)
 {
 	zend_mm_gc(zend_mm_get_heap());
 }
 
-void reprise_heap_look(void)
+void engine_heap_look(void)
 {
 	memset(&layout, 0, sizeof layout);
 	layout.main = (uintptr_t)zend_mm_get_heap() & ~(CHUNK - 1);
@@ -212,12 +212,12 @@ void reprise_heap_look(void)
 	}
 }
 
-struct reprise_heap_usage reprise_heap_usage(void)
+struct engine_heap_usage engine_heap_usage(void)
 {
-	return (struct reprise_heap_usage){zend_memory_usage(false), zend_memory_peak_usage(false)};
+	return (struct engine_heap_usage){zend_memory_usage(false), zend_memory_peak_usage(false)};
 }
 
-void reprise_heap_set_usage(struct reprise_heap_usage usage)
+void engine_heap_set_usage(struct engine_heap_usage usage)
 {
 	if (layout.usage) {
 		size_t *words = (size_t *)(layout.main + layout.usage);
@@ -242,7 +242,7 @@ static void visit_chunk(uintptr_t chunk, reprise_heap_visitor visit, void *conte
 	}
 }
 
-bool reprise_heap_each_free(reprise_heap_visitor visit, void *context)
+bool engine_heap_each_free(reprise_heap_visitor visit, void *context)
 {
 	const struct chunk *first, *chunk;
 
@@ -258,7 +258,7 @@ bool reprise_heap_each_free(reprise_heap_visitor visit, void *context)
 	for (chunk = cached_chunks(); chunk; chunk = chunk->next) {
 		visit((uintptr_t)chunk + UNIT, (uintptr_t)chunk + CHUNK, context);
 	}
-	reprise_heap_each_free_slot(visit, context);
+	engine_heap_each_free_slot(visit, context);
 	/* PHP writes to both before it reads. */
 	visit((uintptr_t)EG(vm_stack_top), (uintptr_t)EG(vm_stack_end), context);
 	visit((uintptr_t)CG(arena)->ptr, (uintptr_t)CG(arena)->end, context);

@@ -153,7 +153,7 @@ static bool install(void)
 	return false;
 }
 
-bool reprise_heap_make_room(void)
+bool engine_heap_make_room(void)
 {
 	zend_mm_heap *heap = zend_mm_get_heap();
 
@@ -173,7 +173,7 @@ bool reprise_heap_make_room(void)
 	return room.start != 0;
 }
 
-void reprise_heap_each_free_slot(reprise_heap_visitor visit, void *context)
+void engine_heap_each_free_slot(reprise_heap_visitor visit, void *context)
 {
 	for (size_t slot = 0; room.start && slot < SLOTS; slot++) {
 		if (!(room.used & bits(slot, 1))) {

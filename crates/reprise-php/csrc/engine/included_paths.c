@@ -56,7 +56,7 @@ static void opcache_compile_file(INTERNAL_FUNCTION_PARAMETERS)
 	next_function(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-void reprise_included_paths_copy(uintptr_t at, size_t size)
+void engine_included_paths_copy(uintptr_t at, size_t size)
 {
 	memory.at = at;
 	memory.size = size;
@@ -64,10 +64,10 @@ void reprise_included_paths_copy(uintptr_t at, size_t size)
 	zend_compile_file = compile;
 	next_resolve = zend_resolve_path;
 	zend_resolve_path = resolve;
-	reprise_wrap_function("opcache_compile_file", opcache_compile_file, &next_function);
+	engine_wrap_function("opcache_compile_file", opcache_compile_file, &next_function);
 }
 
-void reprise_each_included(void (*each)(const zend_string *path))
+void engine_each_included(void (*each)(const zend_string *path))
 {
 	zend_string *path;
 

@@ -12,9 +12,9 @@
  * (ZendAccelerator.c: accel_new_interned_key). From now on it gets copies of paths in this memory, which can only be
  * read. To be called once, when PHP's modules have started.
  */
-void reprise_included_paths_copy(uintptr_t memory, size_t size);
+void engine_included_paths_copy(uintptr_t memory, size_t size);
 
 /* Calls `each` with the path of every file that has been included, the script itself among them. */
-void reprise_each_included(void (*each)(const zend_string *path));
+void engine_each_included(void (*each)(const zend_string *path));
 
 #endif

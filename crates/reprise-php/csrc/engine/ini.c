@@ -9,12 +9,12 @@ static zend_ini_entry *find(const char *name, size_t size)
 	return zend_hash_str_find_ptr(EG(ini_directives), name, size);
 }
 
-bool reprise_ini_exists(const char *name, size_t size)
+bool engine_ini_exists(const char *name, size_t size)
 {
 	return find(name, size) != NULL;
 }
 
-void reprise_each_ini(void (*each)(const zend_string *name, void *context), void *context)
+void engine_each_ini(void (*each)(const zend_string *name, void *context), void *context)
 {
 	zend_string *name;
 
@@ -27,7 +27,7 @@ void reprise_each_ini(void (*each)(const zend_string *name, void *context), void
 	ZEND_HASH_FOREACH_END();
 }
 
-bool reprise_ini_lock(const char *name, size_t size)
+bool engine_ini_lock(const char *name, size_t size)
 {
 	zend_ini_entry *entry = find(name, size);
 
@@ -37,7 +37,7 @@ bool reprise_ini_lock(const char *name, size_t size)
 	return entry != NULL;
 }
 
-bool reprise_ini_is_per_directory(const char *name, size_t size)
+bool engine_ini_is_per_directory(const char *name, size_t size)
 {
 	const zend_ini_entry *entry = find(name, size);
 

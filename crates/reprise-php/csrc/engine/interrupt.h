@@ -4,13 +4,13 @@
 
 #include <php.h>
 
-static inline void reprise_interrupt(void)
+static inline void engine_interrupt(void)
 {
 	zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
 }
 
 /* PHP has been asked for a call before its next step: a time limit is over, for example. */
-static inline bool reprise_is_interrupted(void)
+static inline bool engine_is_interrupted(void)
 {
 	return zend_atomic_bool_load_ex(&EG(vm_interrupt));
 }

@@ -25,10 +25,10 @@ static bool has_output_callback(void)
 	return false;
 }
 
-bool reprise_late_code_may_run(void)
+bool engine_late_code_may_run(void)
 {
 	return BG(user_shutdown_function_names) || has_output_callback() || Z_TYPE(SG(callback_func)) != IS_UNDEF
 	       || PS(session_status) == php_session_active || SG(request_info).request_body
-	       || !reprise_superglobals_are_as_brought() || !reprise_handlers_are_as_noted()
-	       || !reprise_functions_are_as_noted();
+	       || !engine_superglobals_are_as_brought() || !engine_handlers_are_as_noted()
+	       || !engine_functions_are_as_noted();
 }

@@ -5,6 +5,6 @@
 #include <stdbool.h>
 
 /* False: the request has left nothing that runs code of the application when the request ends. */
-bool reprise_late_code_may_run(void);
+bool engine_late_code_may_run(void);
 
 #endif

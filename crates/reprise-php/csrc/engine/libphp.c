@@ -21,14 +21,14 @@
 /* Every libphp has this header of responses in its constants (main/SAPI.h, SAPI_PHP_VERSION_HEADER). */
 #define VERSION_HEADER "X-Powered-By: PHP/"
 
-const char *reprise_libphp_path(void)
+const char *engine_libphp_path(void)
 {
 	Dl_info about;
 
 	return dladdr((void *)(uintptr_t)sapi_startup, &about) && about.dli_fname ? about.dli_fname : "libphp";
 }
 
-bool reprise_libphp_is(const struct dl_phdr_info *library)
+bool engine_libphp_is(const struct dl_phdr_info *library)
 {
 	uintptr_t wanted = (uintptr_t)sapi_startup;
 
@@ -44,7 +44,7 @@ bool reprise_libphp_is(const struct dl_phdr_info *library)
 /* Looks for the header in libphp's constants. */
 static int find_header(struct dl_phdr_info *library, size_t size, void *found)
 {
-	bool is_libphp = reprise_libphp_is(library);
+	bool is_libphp = engine_libphp_is(library);
 
 	(void)size;
 	for (int i = 0; is_libphp && i < library->dlpi_phnum; i++) {
@@ -62,7 +62,7 @@ static int find_header(struct dl_phdr_info *library, size_t size, void *found)
 	return is_libphp;
 }
 
-const char *reprise_libphp_version(void)
+const char *engine_libphp_version(void)
 {
 	static const char *version;
 
@@ -108,16 +108,16 @@ static const char *missing_symbol(void)
 	return NULL;
 }
 
-bool reprise_libphp_is_own(void)
+bool engine_libphp_is_own(void)
 {
-	const char *found = reprise_libphp_version();
+	const char *found = engine_libphp_version();
 
 	if (!is_minor(found)) {
 		fprintf(
 		    stderr,
 		    "reprise-php: %s is PHP %s, and this reprise-php was built for PHP %d.%d (with %s)\n"
 		    "hint: install libphp%d.%d-embed; the reprise-php of another version runs applications with that version\n",
-		    reprise_libphp_path(), *found ? found : "of a version that it does not say", PHP_MAJOR_VERSION,
+		    engine_libphp_path(), *found ? found : "of a version that it does not say", PHP_MAJOR_VERSION,
 		    PHP_MINOR_VERSION, PHP_VERSION, PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
 		return false;
 	}
@@ -128,7 +128,7 @@ bool reprise_libphp_is_own(void)
 		    "reprise-php: %s has no %s, which libphp %s had when reprise-php was built\n"
 		    "hint: install the libphp%d.%d-embed of the distribution (without thread safety and debugging), or build "
 		    "reprise-php with the headers of the one that is installed\n",
-		    reprise_libphp_path(), missing, PHP_VERSION, PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
+		    engine_libphp_path(), missing, PHP_VERSION, PHP_MAJOR_VERSION, PHP_MINOR_VERSION);
 		return false;
 	}
 	return true;

@@ -7,15 +7,15 @@
 struct dl_phdr_info;
 
 /* Whether a loaded library is libphp (for dl_iterate_phdr). */
-bool reprise_libphp_is(const struct dl_phdr_info *library);
+bool engine_libphp_is(const struct dl_phdr_info *library);
 
 /* Its path. */
-const char *reprise_libphp_path(void);
+const char *engine_libphp_path(void);
 
 /* PHP's version, as the library says it; an empty string if it does not say it. */
-const char *reprise_libphp_version(void);
+const char *engine_libphp_version(void);
 
 /* False: a message on standard error says that the library is of another version, or lacks something. */
-bool reprise_libphp_is_own(void);
+bool engine_libphp_is_own(void);
 
 #endif

@@ -98,7 +98,7 @@ static void leave_modules(void)
 	are_stopped = false;
 }
 
-void reprise_modules_start(void)
+void engine_modules_start(void)
 {
 	leave_modules();
 	find_seeing();
@@ -115,7 +115,7 @@ static void stop_module(zend_module_entry *module)
 	STEP(module->request_shutdown_func(module->type, module->module_number));
 }
 
-void reprise_modules_stop(void)
+void engine_modules_stop(void)
 {
 	find_seeing();
 	for (size_t i = seeing.count; i > 0; i--) {
@@ -139,7 +139,7 @@ static int leave_to_rewind(SHUTDOWN_FUNC_ARGS)
  * matches, archives. Files that are still open are resources or are closed by the rewind (snapshot/kernel.c). Each of
  * them also writes to a page of its own for each request, which the rewind would have to put back.
  */
-void reprise_modules_leave_memory(void)
+void engine_modules_leave_memory(void)
 {
 	static const char *const memory_alone[] = {"filter", "intl", "mbstring", "phar", "readline"};
 
@@ -153,7 +153,7 @@ void reprise_modules_leave_memory(void)
 
 /* With apc.use_request_time APCu keeps the time that it has asked for until its next request startup, and its request
  * startup does nothing else. What asks for the time after this call gets the time of its own request. */
-void reprise_modules_forget_time(void)
+void engine_modules_forget_time(void)
 {
 	zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("apcu"));
 
@@ -162,7 +162,7 @@ void reprise_modules_forget_time(void)
 	}
 }
 
-void reprise_print_extensions(void)
+void engine_print_extensions(void)
 {
 	zend_module_entry *module;
 
@@ -175,7 +175,7 @@ void reprise_print_extensions(void)
 
 /* What code may name: functions, classes and constants of PHP and its extensions, without what disable_functions takes
  * away. No request has run, so all of them are PHP's own. Names of functions and classes are in lower case. */
-void reprise_print_symbols(void)
+void engine_print_symbols(void)
 {
 	zend_string *name;
 
@@ -201,7 +201,7 @@ void reprise_print_symbols(void)
 	ZEND_HASH_FOREACH_END();
 }
 
-bool reprise_has_module(const char *name)
+bool engine_has_module(const char *name)
 {
 	return zend_hash_str_exists(&module_registry, name, strlen(name));
 }

@@ -3,18 +3,18 @@
 #define REPRISE_MODULES_H
 
 /* On standard output, a line each. */
-void reprise_print_extensions(void);
-void reprise_print_symbols(void);
+void engine_print_extensions(void);
+void engine_print_symbols(void);
 
 /* At a snapshot: modules that only free memory when a request ends do not see the end of its requests. */
-void reprise_modules_leave_memory(void);
+void engine_modules_leave_memory(void);
 
-void reprise_modules_start(void);
-void reprise_modules_stop(void);
+void engine_modules_start(void);
+void engine_modules_stop(void);
 /* The time of a request that modules keep for themselves. */
-void reprise_modules_forget_time(void);
+void engine_modules_forget_time(void);
 
 /* Whether an extension is loaded. */
-bool reprise_has_module(const char *name);
+bool engine_has_module(const char *name);
 
 #endif

@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../connections/connections.h"
-#include "../snapshot/template.h"
+#include "../core/connections_state.h"
 #include "objects.h"
+#include "../core/boot_failure.h"
+#include "../interpose/traffic.h"
 
 /* Classes of these modules free memory alone. SPL's classes of files are the exception. */
 static const char *const core_modules[] = {"core", "date", "reflection", "spl"};
@@ -130,7 +131,7 @@ static void note_object(uint32_t handle, zend_object *object)
 
 /* An object that a hook has made, and that closes something when it is freed, is not freed when a request drops its
  * last reference: the next request finds the connection open. */
-void reprise_hold_new_objects(void)
+void engine_hold_new_objects(void)
 {
 	const zend_objects_store *store = &EG(objects_store);
 
@@ -144,7 +145,7 @@ void reprise_hold_new_objects(void)
 
 /* At the snapshot, in the template, and again when a clone has run hooks. The lists are part of the snapshot. malloc
  * keeps them out of PHP's memory limit. */
-void reprise_note_objects(void)
+void engine_note_objects(void)
 {
 	zend_objects_store *store = &EG(objects_store);
 
@@ -270,7 +271,7 @@ static void free_handles_of_snapshot(void)
 	uint32_t ended = ending.ended_count, changed = ending.changed_count;
 
 	/* The rewind puts a connection's object back, so the connection stays open. */
-	reprise_connections_hold(true);
+	interpose_connections_hold(true);
 	for (uint32_t handle = ending.top; !ending.knows_changed && handle-- > 1;) {
 		free_object(handle);
 	}
@@ -278,7 +279,7 @@ static void free_handles_of_snapshot(void)
 		bool is_changed = ended == 0 || (changed > 0 && ending.changed[changed - 1] > ending.ended[ended - 1]);
 		free_object(is_changed ? ending.changed[--changed] : ending.ended[--ended]);
 	}
-	reprise_connections_hold(false);
+	interpose_connections_hold(false);
 }
 
 /* As shutdown_destructors and zend_objects_store_call_destructors. */
@@ -305,7 +306,7 @@ static void call_destructors(void)
 	REPRISE_UNBLOCK_FIBERS();
 }
 
-void reprise_call_destructors(void)
+void engine_call_destructors(void)
 {
 	zend_try
 	{
@@ -319,7 +320,7 @@ void reprise_call_destructors(void)
 }
 
 /* As zend_objects_store_free_object_storage. */
-void reprise_free_objects(void)
+void engine_free_objects(void)
 {
 	for (uint32_t handle = EG(objects_store).top; handle-- > ending.top;) {
 		free_object(handle);
@@ -328,7 +329,7 @@ void reprise_free_objects(void)
 }
 
 /* As zend_close_rsrc_list, for resources made since the snapshot. */
-void reprise_close_resources(void)
+void engine_close_resources(void)
 {
 	EG(flags) |= EG_FLAGS_IN_RESOURCE_SHUTDOWN;
 	for (uint32_t i = EG(regular_list).nNumUsed; i-- > 0;) {
@@ -349,7 +350,7 @@ void reprise_close_resources(void)
 }
 
 /* Persistent resources, too: the rewind forgets them, so their connections have to be closed. */
-void reprise_close_persistent(void)
+void engine_close_persistent(void)
 {
 	HashTable *list = &EG(persistent_list);
 
@@ -368,7 +369,7 @@ void reprise_close_persistent(void)
 }
 
 /* Marks objects without a destructor: compact.c says why. */
-void reprise_mark_destructed(void)
+void engine_mark_destructed(void)
 {
 	const zend_objects_store *store = &EG(objects_store);
 
@@ -381,7 +382,7 @@ void reprise_mark_destructed(void)
 	}
 }
 
-void reprise_each_class_of_objects(void (*each)(const char *name))
+void engine_each_class_of_objects(void (*each)(const char *name))
 {
 	const zend_objects_store *store = &EG(objects_store);
 

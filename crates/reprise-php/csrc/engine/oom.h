@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 /* Whether memory was exhausted. Removes PHP's mark of it. */
-static inline bool reprise_forget_exhausted_memory(void)
+static inline bool engine_forget_exhausted_memory(void)
 {
 #ifdef ZEND_HAS_OOM
 	bool was_exhausted = EG(delayed_oom).state != ZEND_OOM_STATE_NONE;

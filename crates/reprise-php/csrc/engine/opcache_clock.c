@@ -11,8 +11,8 @@
 
 #include <time.h>
 
-#include "../snapshot/template.h"
 #include "opcache_clock.h"
+#include "../core/boot_failure.h"
 
 /* A time that occurs nowhere else. */
 #define STRANGE_TIME 1400000003.0
@@ -31,7 +31,7 @@ static zend_result start_at_strange_time(INIT_FUNC_ARGS)
 	return result;
 }
 
-void reprise_opcache_clock_watch(void)
+void engine_opcache_clock_watch(void)
 {
 	opcache = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
 	if (opcache && opcache->request_startup_func) {
@@ -40,7 +40,7 @@ void reprise_opcache_clock_watch(void)
 	}
 }
 
-void reprise_opcache_clock_find(void)
+void engine_opcache_clock_find(void)
 {
 	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), ZEND_STRL("opcache.file_update_protection"));
 	time_t *found = NULL;
@@ -67,7 +67,7 @@ void reprise_opcache_clock_find(void)
 	opcache_clock = found;
 }
 
-void reprise_opcache_clock_renew(void)
+void engine_opcache_clock_renew(void)
 {
 	if (opcache_clock) {
 		*opcache_clock = (time_t)sapi_get_request_time();

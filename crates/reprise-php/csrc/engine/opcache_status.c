@@ -19,7 +19,7 @@ static zend_module_entry *opcache_module(void)
 	return zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
 }
 
-void reprise_opcache_find_status(void)
+void engine_opcache_find_status(void)
 {
 	zend_module_entry *module = opcache_module();
 
@@ -31,17 +31,17 @@ void reprise_opcache_find_status(void)
 	}
 }
 
-bool reprise_opcache_is_there(void)
+bool engine_opcache_is_there(void)
 {
 	return status_function.handler != NULL;
 }
 
-bool reprise_opcache_tells(void)
+bool engine_opcache_tells(void)
 {
 	return status_function.handler && zend_ini_long(ZEND_STRL("opcache.enable"), 0);
 }
 
-bool reprise_opcache_status(bool scripts, zval *status)
+bool engine_opcache_status(bool scripts, zval *status)
 {
 	/* A call frame with one argument. No PHP code runs, and no request is needed. */
 	union {
@@ -71,7 +71,7 @@ bool reprise_opcache_status(bool scripts, zval *status)
 	return true;
 }
 
-void reprise_opcache_begin_request(void)
+void engine_opcache_begin_request(void)
 {
 	zend_module_entry *opcache = opcache_module();
 
@@ -80,7 +80,7 @@ void reprise_opcache_begin_request(void)
 	}
 }
 
-void reprise_opcache_end_request(void)
+void engine_opcache_end_request(void)
 {
 	zend_module_entry *opcache = opcache_module();
 

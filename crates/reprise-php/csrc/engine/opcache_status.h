@@ -6,14 +6,14 @@
 
 #include <stdbool.h>
 
-void reprise_opcache_find_status(void); /* once, when PHP's modules have started */
-bool reprise_opcache_is_there(void);    /* it is loaded */
-bool reprise_opcache_tells(void);       /* it is loaded and enabled */
+void engine_opcache_find_status(void); /* once, when PHP's modules have started */
+bool engine_opcache_is_there(void);    /* it is loaded */
+bool engine_opcache_tells(void);       /* it is loaded and enabled */
 /* The result of opcache_get_status(), with or without the scripts. The caller frees it. False: there is no result. */
-bool reprise_opcache_status(bool scripts, zval *status);
+bool engine_opcache_status(bool scripts, zval *status);
 
 /* Between these two calls opcache sees a request: it holds the lock that keeps it from restarting. */
-void reprise_opcache_begin_request(void);
-void reprise_opcache_end_request(void);
+void engine_opcache_begin_request(void);
+void engine_opcache_end_request(void);
 
 #endif

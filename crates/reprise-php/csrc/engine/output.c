@@ -5,7 +5,7 @@
 
 #include "output.h"
 
-void reprise_output_begin(void)
+void engine_output_begin(void)
 {
 	if (PG(expose_php)) {
 		sapi_add_header(SAPI_PHP_VERSION_HEADER, sizeof(SAPI_PHP_VERSION_HEADER) - 1, 1);

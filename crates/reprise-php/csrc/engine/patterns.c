@@ -14,12 +14,12 @@
 
 #include "patterns.h"
 
-uint32_t reprise_pattern_count(void)
+uint32_t engine_pattern_count(void)
 {
 	return PCRE_G(pcre_cache).nNumUsed;
 }
 
-void reprise_each_pattern(uint32_t first, void (*each)(const zend_string *, void *), void *context)
+void engine_each_pattern(uint32_t first, void (*each)(const zend_string *, void *), void *context)
 {
 	const HashTable *cache = &PCRE_G(pcre_cache);
 
@@ -47,12 +47,12 @@ static size_t locale_size(const char *key, size_t size)
 	return ZSTR_LEN(locale);
 }
 
-bool reprise_can_compile_pattern(const char *key, size_t size)
+bool engine_can_compile_pattern(const char *key, size_t size)
 {
 	return locale_size(key, size) != SIZE_MAX;
 }
 
-void reprise_compile_pattern(const char *key, size_t size)
+void engine_compile_pattern(const char *key, size_t size)
 {
 	size_t locale = locale_size(key, size);
 
@@ -63,7 +63,7 @@ void reprise_compile_pattern(const char *key, size_t size)
 	}
 }
 
-void reprise_forget_pattern_error(void)
+void engine_forget_pattern_error(void)
 {
 	PCRE_G(error_code) = PHP_PCRE_NO_ERROR;
 }

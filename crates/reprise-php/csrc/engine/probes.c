@@ -149,7 +149,7 @@ static bool is_exit(void)
  * start. */
 static bool are_free_lists(void)
 {
-	bool are_found = !is_zend_mm() || reprise_free_lists();
+	bool are_found = !is_zend_mm() || engine_free_lists();
 
 	shutdown_memory_manager(true, false);
 	return are_found || refuse("the heap's list of free slots", "at its beginning", "not found");
@@ -168,17 +168,17 @@ static bool is_opcache(void)
 	        "reprise-php: opcache is of PHP %s, and %s is PHP %s\n"
 	        "hint: if packages are being upgraded, reload when that is done; otherwise install both of one release "
 	        "(libphp%d.%d-embed, php%d.%d-opcache)\n",
-	        opcache->version, reprise_libphp_path(), version, PHP_MAJOR_VERSION, PHP_MINOR_VERSION, PHP_MAJOR_VERSION,
+	        opcache->version, engine_libphp_path(), version, PHP_MAJOR_VERSION, PHP_MINOR_VERSION, PHP_MAJOR_VERSION,
 	        PHP_MINOR_VERSION);
 	return false;
 }
 
-bool reprise_engine_is_loadable(void)
+bool engine_is_loadable(void)
 {
-	return reprise_libphp_is_own() && are_structures();
+	return engine_libphp_is_own() && are_structures();
 }
 
-bool reprise_engine_is_as_compiled(void)
+bool engine_is_as_compiled(void)
 {
 	return is_version() && is_api() && is_exit() && is_opcache() && are_free_lists();
 }

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 
 /* Before any code of libphp runs, and before the other. False: a message on standard error says what differs. */
-bool reprise_engine_is_loadable(void);
+bool engine_is_loadable(void);
 
 /* Once, when PHP's modules have started, before any code runs. False: a message on standard error says what differs. */
-bool reprise_engine_is_as_compiled(void);
+bool engine_is_as_compiled(void);
 
 #endif

@@ -5,7 +5,7 @@
 #include <php.h>
 #include <ext/random/php_random.h>
 
-static inline void reprise_forget_seeds(void)
+static inline void engine_forget_seeds(void)
 {
 	RANDOM_G(mt19937_seeded) = false;
 	RANDOM_G(combined_lcg_seeded) = false;

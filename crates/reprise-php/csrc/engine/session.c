@@ -12,9 +12,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../log.h"
-#include "../snapshot/template.h"
+#include "../core/log.h"
 #include "session.h"
+#include "../core/boot_failure.h"
 
 /* A value that may be a random id: long enough, and with the characters of a session id. */
 static bool looks_drawn(const char *value)
@@ -52,7 +52,7 @@ static int is_drawn_cookie(void *element)
 }
 
 /* Otherwise every visitor would get its id in cookies, links and SID. */
-void reprise_session_forget(void)
+void engine_session_forget(void)
 {
 	php_ps_globals *session = dlsym(RTLD_DEFAULT, "ps_globals");
 
@@ -99,7 +99,7 @@ static zval *handler_of(size_t number)
 
 static zval handlers[HANDLERS];
 
-void reprise_session_note_handlers(void)
+void engine_session_note_handlers(void)
 {
 	for (size_t i = 0; i < HANDLERS; i++) {
 		ZVAL_COPY(&handlers[i], handler_of(i));
@@ -107,7 +107,7 @@ void reprise_session_note_handlers(void)
 }
 
 /* Session's request shutdown forgets them. */
-void reprise_session_restore_handlers(void)
+void engine_session_restore_handlers(void)
 {
 	for (size_t i = 0; i < HANDLERS; i++) {
 		if (Z_ISUNDEF_P(handler_of(i)) && !Z_ISUNDEF(handlers[i])) {
@@ -116,7 +116,7 @@ void reprise_session_restore_handlers(void)
 	}
 }
 
-void reprise_session_takes_handlers(bool takes)
+void engine_session_takes_handlers(bool takes)
 {
 	PS(set_handler) = takes;
 }

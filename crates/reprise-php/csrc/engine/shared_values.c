@@ -36,7 +36,7 @@ static void *readable(const struct layout *layout, void *at)
 	return (char *)at + layout->to_read;
 }
 
-size_t reprise_shared_string_size(size_t size)
+size_t engine_shared_string_size(size_t size)
 {
 	return WHOLE(_ZSTR_STRUCT_SIZE(size));
 }
@@ -247,7 +247,7 @@ static enum shared_fit value(struct layout *layout, zval *to, const zval *from, 
 	}
 }
 
-enum shared_fit reprise_shared_measure(const zval *from, size_t *size)
+enum shared_fit engine_shared_measure(const zval *from, size_t *size)
 {
 	struct layout layout;
 
@@ -257,7 +257,7 @@ enum shared_fit reprise_shared_measure(const zval *from, size_t *size)
 	return fit;
 }
 
-void reprise_shared_lay_out(zval *target, const zval *from, char *data, ptrdiff_t to_read)
+void engine_shared_lay_out(zval *target, const zval *from, char *data, ptrdiff_t to_read)
 {
 	struct layout layout;
 	zval made;
@@ -269,7 +269,7 @@ void reprise_shared_lay_out(zval *target, const zval *from, char *data, ptrdiff_
 	*target = made;
 }
 
-void reprise_shared_lay_out_string(zval *target, const char *bytes, size_t size, char *data, ptrdiff_t to_read)
+void engine_shared_lay_out_string(zval *target, const char *bytes, size_t size, char *data, ptrdiff_t to_read)
 {
 	zend_string *made = fill_string(data, bytes, size, 0);
 
@@ -296,7 +296,7 @@ static void relocate_array(zend_array *at, ptrdiff_t shift, ptrdiff_t alias)
 	if (HT_IS_PACKED(at)) {
 		zval *elements = shifted(at->arPacked, alias);
 		for (uint32_t i = 0; i < at->nNumUsed; i++) {
-			reprise_shared_relocate(&elements[i], shift, alias);
+			engine_shared_relocate(&elements[i], shift, alias);
 		}
 		return;
 	}
@@ -305,11 +305,11 @@ static void relocate_array(zend_array *at, ptrdiff_t shift, ptrdiff_t alias)
 		if (buckets[i].key) {
 			buckets[i].key = shifted(buckets[i].key, shift);
 		}
-		reprise_shared_relocate(&buckets[i].val, shift, alias);
+		engine_shared_relocate(&buckets[i].val, shift, alias);
 	}
 }
 
-void reprise_shared_relocate(zval *at, ptrdiff_t shift, ptrdiff_t alias)
+void engine_shared_relocate(zval *at, ptrdiff_t shift, ptrdiff_t alias)
 {
 	if (Z_TYPE_P(at) == IS_STRING) {
 		at->value.str = shifted(at->value.str, shift);
@@ -334,7 +334,7 @@ static void copy_out_array(zval *target, zend_array *from)
 	}
 	ZEND_HASH_FOREACH_KEY_VAL(from, index, key, element)
 	{
-		reprise_shared_copy_out(&copy, element);
+		engine_shared_copy_out(&copy, element);
 		if (key) {
 			zend_string *own = zend_string_init(ZSTR_VAL(key), ZSTR_LEN(key), false);
 			ZSTR_H(own) = ZSTR_H(key);
@@ -348,7 +348,7 @@ static void copy_out_array(zval *target, zend_array *from)
 	Z_ARRVAL_P(target)->nNextFreeElement = from->nNextFreeElement;
 }
 
-void reprise_shared_copy_out(zval *target, const zval *from)
+void engine_shared_copy_out(zval *target, const zval *from)
 {
 	if (Z_TYPE_P(from) == IS_STRING) {
 		ZVAL_STRINGL_FAST(target, Z_STRVAL_P(from), Z_STRLEN_P(from));

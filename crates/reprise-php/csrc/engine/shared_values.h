@@ -41,21 +41,21 @@ enum shared_fit {
 #define SHARED_DEPTH 512
 
 /* Bytes behind the value itself, if it fits. */
-enum shared_fit reprise_shared_measure(const zval *value, size_t *size);
+enum shared_fit engine_shared_measure(const zval *value, size_t *size);
 
 /* Lays out a value that fits, as measured: the value to `zval`, what it points to at `data`. Pointers get `to_read`
  * added. */
-void reprise_shared_lay_out(zval *target, const zval *value, char *data, ptrdiff_t to_read);
+void engine_shared_lay_out(zval *target, const zval *value, char *data, ptrdiff_t to_read);
 
-/* Lays out a string of these bytes; it takes reprise_shared_string_size(size). */
-void reprise_shared_lay_out_string(zval *target, const char *bytes, size_t size, char *data, ptrdiff_t to_read);
-size_t reprise_shared_string_size(size_t size);
+/* Lays out a string of these bytes; it takes engine_shared_string_size(size). */
+void engine_shared_lay_out_string(zval *target, const char *bytes, size_t size, char *data, ptrdiff_t to_read);
+size_t engine_shared_string_size(size_t size);
 
 /* The entry of a value was moved: adds `shift` to each pointer in it. `alias` is the distance from where a pointer
  * points to where that can be written. Runs on any stack. */
-void reprise_shared_relocate(zval *value, ptrdiff_t shift, ptrdiff_t alias);
+void engine_shared_relocate(zval *value, ptrdiff_t shift, ptrdiff_t alias);
 
 /* A copy that points to nothing shared. */
-void reprise_shared_copy_out(zval *target, const zval *value);
+void engine_shared_copy_out(zval *target, const zval *value);
 
 #endif

@@ -7,13 +7,13 @@
 
 static HashTable *kept;
 
-void reprise_shutdown_functions_keep(void)
+void engine_shutdown_functions_keep(void)
 {
 	kept = BG(user_shutdown_function_names);
 	BG(user_shutdown_function_names) = NULL;
 }
 
-void reprise_shutdown_functions_restore(void)
+void engine_shutdown_functions_restore(void)
 {
 	HashTable *later = BG(user_shutdown_function_names);
 	php_shutdown_function_entry *entry;
@@ -34,7 +34,7 @@ void reprise_shutdown_functions_restore(void)
 	}
 }
 
-void reprise_shutdown_function_add(zif_handler handler)
+void engine_shutdown_function_add(zif_handler handler)
 {
 	static zend_internal_arg_info no_arguments[1];
 	static zend_internal_function function = {

@@ -4,11 +4,11 @@
 
 #include <php.h>
 
-void reprise_shutdown_functions_keep(void);    /* the loop begins: the end of a request does not call them */
-void reprise_shutdown_functions_restore(void); /* the script ends: it calls them, then those registered since */
+void engine_shutdown_functions_keep(void);    /* the loop begins: the end of a request does not call them */
+void engine_shutdown_functions_restore(void); /* the script ends: it calls them, then those registered since */
 
 /* A function of ours that PHP calls behind the shutdown functions that are there now. It has the name of
  * reprise_cache(), for which it works. */
-void reprise_shutdown_function_add(zif_handler function);
+void engine_shutdown_function_add(zif_handler function);
 
 #endif

@@ -12,7 +12,7 @@ static php_stream *stream_of(const zend_resource *resource)
 	return resource && resource->type == php_file_le_stream() ? resource->ptr : NULL;
 }
 
-void reprise_each_written_user_stream(void (*each)(const char *path))
+void engine_each_written_user_stream(void (*each)(const char *path))
 {
 	zend_resource *resource;
 
@@ -27,7 +27,7 @@ void reprise_each_written_user_stream(void (*each)(const char *path))
 }
 
 /* The streams of php://input read from the body without holding it, so they are closed first. */
-void reprise_close_request_body(void)
+void engine_close_request_body(void)
 {
 	zend_resource *resource, *body = NULL;
 

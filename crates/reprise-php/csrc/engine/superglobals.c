@@ -7,7 +7,7 @@
 
 #include "superglobals.h"
 
-zval *reprise_superglobal(const char *name, size_t size)
+zval *engine_superglobal(const char *name, size_t size)
 {
 	zval *value = zend_hash_str_find(&EG(symbol_table), name, size);
 
@@ -21,7 +21,7 @@ zval *reprise_superglobal(const char *name, size_t size)
 	return Z_TYPE_P(value) == IS_ARRAY ? value : NULL;
 }
 
-void reprise_superglobals_forget(void)
+void engine_superglobals_forget(void)
 {
 	static const char *const names[] = {"_GET",    "_POST", "_COOKIE",  "_FILES",
 	                                    "_SERVER", "_ENV",  "_REQUEST", "_SESSION"};
@@ -68,7 +68,7 @@ static bool has_texts_only(zval *array)
 	return true;
 }
 
-bool reprise_superglobals_are_as_brought(void)
+bool engine_superglobals_are_as_brought(void)
 {
 	for (int i = 0; i < NUM_TRACK_VARS; i++) {
 		if (!is_as_brought(i)) {
@@ -82,7 +82,7 @@ bool reprise_superglobals_are_as_brought(void)
 	return !zend_hash_str_exists(&EG(symbol_table), ZEND_STRL("_SESSION"));
 }
 
-void reprise_superglobals_reset(void)
+void engine_superglobals_reset(void)
 {
 	for (int i = 0; i < NUM_TRACK_VARS; i++) {
 		if (!is_as_brought(i)) {

@@ -7,7 +7,7 @@
 
 #include "wrap.h"
 
-void reprise_wrap_function(const char *name, zif_handler wrapper, zif_handler *wrapped)
+void engine_wrap_function(const char *name, zif_handler wrapper, zif_handler *wrapped)
 {
 	zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
 

@@ -6,6 +6,6 @@
 
 /* Puts a handler in front of a function. `wrapped` gets the function's own handler. Without such a function it stays
  * NULL. */
-void reprise_wrap_function(const char *name, zif_handler wrapper, zif_handler *wrapped);
+void engine_wrap_function(const char *name, zif_handler wrapper, zif_handler *wrapped);
 
 #endif

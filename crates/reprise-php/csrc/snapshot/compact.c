@@ -29,38 +29,38 @@
  * has page tables alone. */
 #define LIBC_ROOM (5 << 19)
 
-bool reprise_collect_cycles(void)
+bool snapshot_collect_cycles(void)
 {
 	if (gc_enabled()) {
 		gc_collect_cycles();
 	}
-	return !reprise_has_exception();
+	return !engine_has_exception();
 }
 
-void reprise_keep_free_slots(void)
+void snapshot_keep_free_slots(void)
 {
-	void *const *lists = reprise_free_lists();
-	struct reprise_heap_usage usage = reprise_heap_usage();
+	void *const *lists = engine_free_lists();
+	struct engine_heap_usage usage = engine_heap_usage();
 
-	for (size_t bin = 0; lists && bin < reprise_bin_count(); bin++) {
+	for (size_t bin = 0; lists && bin < engine_bin_count(); bin++) {
 		while (lists[bin]) {
-			emalloc(reprise_bin_size(bin));
+			emalloc(engine_bin_size(bin));
 		}
 	}
-	reprise_heap_set_usage(usage);
+	engine_heap_set_usage(usage);
 }
 
 /* libc never gives memory back to the kernel (main.c), so what was free once stays a part of its heap. */
-void reprise_make_room(void)
+void snapshot_make_room(void)
 {
 	void *volatile room = malloc(LIBC_ROOM);
 
 	free(room);
 }
 
-void reprise_compact(void)
+void snapshot_compact(void)
 {
-	reprise_mark_destructed();
-	reprise_heap_collect();
-	reprise_heap_look();
+	engine_mark_destructed();
+	engine_heap_collect();
+	engine_heap_look();
 }

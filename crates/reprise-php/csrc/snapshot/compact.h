@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-bool reprise_collect_cycles(void); /* false: an exception is pending */
-void reprise_compact(void);
-void reprise_keep_free_slots(void);
-void reprise_make_room(void); /* in libc's heap */
+bool snapshot_collect_cycles(void); /* false: an exception is pending */
+void snapshot_compact(void);
+void snapshot_keep_free_slots(void);
+void snapshot_make_room(void); /* in libc's heap */
 
 #endif

@@ -2,6 +2,6 @@
 #ifndef REPRISE_END_H
 #define REPRISE_END_H
 
-void reprise_end(void);
+void snapshot_end(void);
 
 #endif

@@ -11,7 +11,7 @@
 #include "../engine/session.h"
 #include "../engine/streams.h"
 #include "held.h"
-#include "template.h"
+#include "../core/boot_failure.h"
 
 static void refuse_semaphore(const char *class_name)
 {
@@ -30,9 +30,9 @@ static void refuse_user_stream(const char *path)
 	reprise_boot_failed(text, "close it before reprise_snapshot()");
 }
 
-void reprise_settle_what_php_holds(void)
+void snapshot_settle_what_php_holds(void)
 {
-	reprise_session_forget();
-	reprise_each_class_of_objects(refuse_semaphore);
-	reprise_each_written_user_stream(refuse_user_stream);
+	engine_session_forget();
+	engine_each_class_of_objects(refuse_semaphore);
+	engine_each_written_user_stream(refuse_user_stream);
 }

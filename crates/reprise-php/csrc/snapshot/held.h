@@ -2,6 +2,6 @@
 #ifndef REPRISE_HELD_H
 #define REPRISE_HELD_H
 
-void reprise_settle_what_php_holds(void);
+void snapshot_settle_what_php_holds(void);
 
 #endif

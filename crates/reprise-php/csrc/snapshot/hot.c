@@ -15,15 +15,14 @@
 #include <linux/userfaultfd.h>
 #include <sys/mman.h>
 
-#include "../options.h"
-#include "checks.h"
-#include "clone.h"
+#include "../core/options.h"
+#include "../core/checks.h"
 #include "hot.h"
 #include "maps.h"
 #include "pages.h"
-#include "rewind.h"
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 #include "wire.h"
+#include "userfault.h"
 
 #define HIT 64
 #define HOT_AT 128
@@ -34,53 +33,13 @@
 
 _Static_assert(HOT_AT < PAGE_FREE, "a number of hits is no state");
 
-/* Copies a page, without the bytes that each clone has for itself. */
-static void copy_around_identity(unsigned char *page, const unsigned char *image)
-{
-	uintptr_t at = (uintptr_t)page, end = at + PAGE;
-
-	while (at < end) {
-		uintptr_t stop = end, next = end;
-		for (size_t i = 0; i < IDENTITIES; i++) {
-			const struct range *own = &snapshot->identity[i];
-			if (own->end > at && own->start < stop) {
-				stop = own->start > at ? own->start : at;
-				next = own->end;
-			}
-		}
-		raw_copy((void *)at, image + (at - (uintptr_t)page), stop - at);
-		at = next;
-	}
-}
-
-static bool has_identity(uintptr_t page)
-{
-	for (size_t i = 0; i < IDENTITIES; i++) {
-		if (snapshot->identity[i].start < page + PAGE && snapshot->identity[i].end > page) {
-			return true;
-		}
-	}
-	return false;
-}
-
-void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to)
-{
-	for (uintptr_t page = from; page < to; page += PAGE) {
-		if (has_identity(page)) {
-			copy_around_identity((unsigned char *)page, image_of(region, page));
-		} else {
-			copy_page((unsigned char *)page, image_of(region, page));
-		}
-	}
-}
-
-void reprise_pin(uintptr_t start, uintptr_t end)
+void snapshot_pin(uintptr_t start, uintptr_t end)
 {
 	for (uintptr_t page = start & ~(PAGE - 1); page < end; page += PAGE) {
-		const struct region *region = reprise_region_of(page);
+		const struct region *region = snapshot_region_of(page);
 		if (region && region->start <= page) {
 			*hits_of(region, page) = PAGE_PINNED;
-			reprise_unprotect(page, page + PAGE);
+			snapshot_unprotect(page, page + PAGE);
 		}
 	}
 }
@@ -90,42 +49,42 @@ static void copy_pinned(void)
 {
 	for (size_t i = 0; i < IDENTITIES; i++) {
 		uintptr_t last = 0;
-		for (uintptr_t page = snapshot->identity[i].start & ~(PAGE - 1); page < snapshot->identity[i].end;
+		for (uintptr_t page = snapshot->image.identity[i].start & ~(PAGE - 1); page < snapshot->image.identity[i].end;
 		     page += PAGE) {
-			const struct region *region = reprise_region_of(page);
+			const struct region *region = snapshot_region_of(page);
 			if (region && region->start <= page && page != last) {
-				copy_around_identity((unsigned char *)page, image_of(region, page));
-				snapshot->put_back++;
+				snapshot_copy_around_identity((unsigned char *)page, image_of(region, page));
+				snapshot->hot.put_back++;
 			}
 			last = page;
 		}
 	}
 }
 
-void reprise_copy_hot(void)
+void snapshot_copy_hot(void)
 {
 	size_t first = IS_PLANTED(PLANTED_INDEX_PAST_HOT) ? MAX_HOT : 0;
 
 	copy_pinned();
-	for (size_t i = first; i < first + snapshot->hot_count; i++) {
-		struct hot_page hot = snapshot->hot[i];
+	for (size_t i = first; i < first + snapshot->hot.count; i++) {
+		struct hot_page hot = snapshot->hot.pages[i];
 		if (!hot.image) {
 			zero_page(hot.page);
-		} else if (snapshot->compares_lines) {
+		} else if (snapshot->hot.compares_lines) {
 			put_back_lines(hot.page, hot.image);
 		} else {
 			copy_page(hot.page, hot.image);
 		}
 	}
-	snapshot->put_back += snapshot->hot_count;
+	snapshot->hot.put_back += snapshot->hot.count;
 }
 
 static bool make_hot(uintptr_t page, const unsigned char *image)
 {
-	if (snapshot->hot_count == MAX_HOT) {
+	if (snapshot->hot.count == MAX_HOT) {
 		return false;
 	}
-	snapshot->hot[snapshot->hot_count++] = (struct hot_page){(unsigned char *)page, image};
+	snapshot->hot.pages[snapshot->hot.count++] = (struct hot_page){(unsigned char *)page, image};
 	return true;
 }
 
@@ -134,29 +93,29 @@ static bool open_free_page(uint8_t *state, uintptr_t page)
 {
 	if (reprise_options.scrubs) {
 		zero_page((unsigned char *)page);
-		snapshot->put_back++;
+		snapshot->hot.put_back++;
 		if (!make_hot(page, NULL)) {
 			return false;
 		}
 	}
-	snapshot->open_count++;
+	snapshot->hot.open_count++;
 	*state = PAGE_OPEN;
 	return true;
 }
 
-bool reprise_put_back(const struct region *region, uintptr_t page)
+bool snapshot_put_back(const struct region *region, uintptr_t page)
 {
 	uint8_t *state = hits_of(region, page);
 
 	if (*state >= PAGE_OPEN) {
 		return true;
 	}
-	snapshot->found++;
+	snapshot->hot.found++;
 	if (*state == PAGE_FREE) {
 		return open_free_page(state, page);
 	}
 	copy_page((unsigned char *)page, image_of(region, page));
-	snapshot->put_back++;
+	snapshot->hot.put_back++;
 	*state = (uint8_t)(*state + HIT > HOT_AT ? HOT_AT : *state + HIT);
 	if (*state < HOT_AT || !make_hot(page, image_of(region, page))) {
 		return false;
@@ -180,18 +139,18 @@ static void give_back(const struct region *region, uintptr_t start, uintptr_t en
 	if (RAW3(SYS_madvise, start, end - start, MADV_DONTNEED) < 0) {
 		return;
 	}
-	reprise_protect_or_recycle(start, end);
+	snapshot_protect_or_recycle(start, end);
 	for (uintptr_t page = start; page < end; page += PAGE) {
 		*hits_of(region, page) = PAGE_FREE;
 	}
 }
 
-void reprise_close_free(void)
+void snapshot_close_free(void)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < snapshot->region_count; i++) {
-		const struct region *region = &snapshot->regions[i];
+	for (size_t i = 0; i < snapshot->image.region_count; i++) {
+		const struct region *region = &snapshot->image.regions[i];
 		for (uintptr_t page = region->start; page < region->end; page += PAGE) {
 			uintptr_t end = open_until(region, page);
 			if (end > page) {
@@ -200,55 +159,55 @@ void reprise_close_free(void)
 			}
 		}
 	}
-	for (size_t i = 0; i < snapshot->hot_count; i++) {
-		struct hot_page hot = snapshot->hot[i];
-		if (hot.image || *hits_of(reprise_region_of((uintptr_t)hot.page), (uintptr_t)hot.page) == PAGE_OPEN) {
-			snapshot->hot[kept++] = hot;
+	for (size_t i = 0; i < snapshot->hot.count; i++) {
+		struct hot_page hot = snapshot->hot.pages[i];
+		if (hot.image || *hits_of(snapshot_region_of((uintptr_t)hot.page), (uintptr_t)hot.page) == PAGE_OPEN) {
+			snapshot->hot.pages[kept++] = hot;
 		}
 	}
-	snapshot->hot_count = kept;
-	snapshot->open_count = 0;
-	snapshot->faults = reprise_faults();
+	snapshot->hot.count = kept;
+	snapshot->hot.open_count = 0;
+	snapshot->watch.faults = snapshot_faults();
 }
 
 static void forget_hot(void)
 {
-	for (size_t i = 0; i < snapshot->hot_count; i++) {
-		uintptr_t page = (uintptr_t)snapshot->hot[i].page;
-		const struct region *region = reprise_region_of(page);
-		*hits_of(region, page) = snapshot->hot[i].image ? 0 : PAGE_FREE;
-		snapshot->open_count -= snapshot->hot[i].image ? 0 : 1;
-		reprise_protect_or_recycle(page, page + PAGE);
+	for (size_t i = 0; i < snapshot->hot.count; i++) {
+		uintptr_t page = (uintptr_t)snapshot->hot.pages[i].page;
+		const struct region *region = snapshot_region_of(page);
+		*hits_of(region, page) = snapshot->hot.pages[i].image ? 0 : PAGE_FREE;
+		snapshot->hot.open_count -= snapshot->hot.pages[i].image ? 0 : 1;
+		snapshot_protect_or_recycle(page, page + PAGE);
 	}
-	snapshot->hot_count = 0;
+	snapshot->hot.count = 0;
 }
 
-void reprise_forget_hot_page(uintptr_t page, uint8_t state)
+void snapshot_forget_hot_page(uintptr_t page, uint8_t state)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < snapshot->hot_count; i++) {
-		if (snapshot->hot[i].page != (unsigned char *)page) {
-			snapshot->hot[kept++] = snapshot->hot[i];
+	for (size_t i = 0; i < snapshot->hot.count; i++) {
+		if (snapshot->hot.pages[i].page != (unsigned char *)page) {
+			snapshot->hot.pages[kept++] = snapshot->hot.pages[i];
 		}
 	}
-	snapshot->hot_count = kept;
-	snapshot->open_count -= state == PAGE_OPEN;
+	snapshot->hot.count = kept;
+	snapshot->hot.open_count -= state == PAGE_OPEN;
 }
 
-void reprise_age(void)
+void snapshot_age(void)
 {
-	size_t count = snapshot->image_size / PAGE;
+	size_t count = snapshot->image.size / PAGE;
 
-	if (snapshot->rewinds % AGING != 0) {
+	if (snapshot->watch.rewinds % AGING != 0) {
 		return;
 	}
-	if (snapshot->rewinds % RELEARN == 0 || snapshot->rewinds == SETTLED) {
+	if (snapshot->watch.rewinds % RELEARN == 0 || snapshot->watch.rewinds == SETTLED) {
 		forget_hot();
 	}
 	for (size_t i = 0; i < count; i++) {
-		if (snapshot->hits[i] <= HOT_AT) {
-			snapshot->hits[i] /= 2;
+		if (snapshot->hot.hits[i] <= HOT_AT) {
+			snapshot->hot.hits[i] /= 2;
 		}
 	}
 }

@@ -5,16 +5,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 
-void reprise_pin(uintptr_t start, uintptr_t end); /* these pages are always copied, and never protected */
-void reprise_copy_region(const struct region *region, uintptr_t from, uintptr_t to);
-void reprise_copy_hot(void);
+void snapshot_pin(uintptr_t start, uintptr_t end); /* these pages are always copied, and never protected */
+void snapshot_copy_hot(void);
 /* A page was found written. True: it is not to be protected again. */
-bool reprise_put_back(const struct region *region, uintptr_t page);
-void reprise_age(void); /* after each rewind */
+bool snapshot_put_back(const struct region *region, uintptr_t page);
+void snapshot_age(void); /* after each rewind */
 /* The page is copied or zeroed no longer by each rewind; `state`: what it was. */
-void reprise_forget_hot_page(uintptr_t page, uint8_t state);
-void reprise_close_free(void); /* open pages become free ones again, and cost no memory */
+void snapshot_forget_hot_page(uintptr_t page, uint8_t state);
+void snapshot_close_free(void); /* open pages become free ones again, and cost no memory */
 
 #endif

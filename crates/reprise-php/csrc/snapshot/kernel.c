@@ -14,23 +14,21 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "../data/data.h"
-#include "../forker.h"
-#include "../options.h"
-#include "../connections/connections.h"
-#include "../raw.h"
-#include "../signals.h"
-#include "clone.h"
-#include "interpose.h"
+#include "../core/options.h"
+#include "../core/raw.h"
+#include "../process/signals.h"
+#include "../interpose/interpose.h"
 #include "kernel.h"
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 #include "wire.h"
+#include "../core/descriptors.h"
+#include "../core/recycle.h"
 
 /*
  * A signal handler of PHP would write to memory while it is put back. So on the service stack all signals are blocked
  * but those of faults and those that end the process.
  */
-void reprise_block_signals(void)
+void snapshot_block_signals(void)
 {
 	static const int open[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE,  SIGABRT, SIGTRAP,
 	                           SIGSYS,  SIGTERM, SIGINT, SIGQUIT, SIGHUP};
@@ -55,16 +53,16 @@ static bool has_pending_signals(void)
 	return pending != 0;
 }
 
-void reprise_kernel_take(void)
+void snapshot_kernel_take(void)
 {
-	snapshot->brk = (uintptr_t)RAW1(SYS_brk, 0);
-	snapshot->umask = (unsigned)RAW1(SYS_umask, 0);
-	RAW1(SYS_umask, snapshot->umask);
+	snapshot->image.brk = (uintptr_t)RAW1(SYS_brk, 0);
+	snapshot->kernel.umask = (unsigned)RAW1(SYS_umask, 0);
+	RAW1(SYS_umask, snapshot->kernel.umask);
 	/* No timer runs at the snapshot: a timer of the boot is stopped. */
-	snapshot->timers = REPRISE_ALL_TIMERS;
-	reprise_timers_stop();
-	reprise_signals_note();
-	RAW3(SYS_get_robust_list, 0, &snapshot->robust_list, &snapshot->robust_size);
+	snapshot->notes.timers = REPRISE_ALL_TIMERS;
+	process_timers_stop();
+	process_signals_note();
+	RAW3(SYS_get_robust_list, 0, &snapshot->kernel.robust_list, &snapshot->kernel.robust_size);
 }
 
 /* Since Linux 6.2 the size of /proc/self/fd is the number of descriptors. */
@@ -72,43 +70,7 @@ static int64_t count_descriptors(void)
 {
 	struct stat about;
 
-	return RAW2(SYS_fstat, snapshot->descriptor_directory, &about) < 0 ? -1 : about.st_size;
-}
-
-static bool is_service_descriptor(int number)
-{
-	const struct forker *forker = reprise_forker;
-	const int known[] = {forker->lifeline,
-	                     reprise_options.phar,
-	                     snapshot->uffd,
-	                     snapshot->pagemap,
-	                     snapshot->statm,
-	                     snapshot->task_directory,
-	                     snapshot->descriptor_directory,
-	                     snapshot->working_directory,
-	                     reprise_data->door > 0 ? reprise_data->door : -1};
-
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-		if (number == known[i]) {
-			return true;
-		}
-	}
-	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
-		if (number == forker->eventfds[i]) {
-			return true;
-		}
-	}
-	return false;
-}
-
-bool reprise_is_known_descriptor(int number)
-{
-	for (size_t i = 0; i < snapshot->owned_count; i++) {
-		if (number == snapshot->owned[i].number || number == snapshot->owned_copies[i]) {
-			return true;
-		}
-	}
-	return reprise_is_kept(number) || is_service_descriptor(number);
+	return RAW2(SYS_fstat, snapshot->kernel.descriptor_directory, &about) < 0 ? -1 : about.st_size;
 }
 
 /* dirty_files.c may not have seen that an io_uring was made. What it still writes to memory cannot be known. */
@@ -158,8 +120,8 @@ static void each_stranger(void (*visit)(int number, void *context), void *contex
 	_Alignas(8) char entries[4096];
 	long size;
 
-	RAW3(SYS_lseek, snapshot->descriptor_directory, 0, SEEK_SET);
-	while ((size = RAW3(SYS_getdents64, snapshot->descriptor_directory, entries, sizeof entries)) > 0) {
+	RAW3(SYS_lseek, snapshot->kernel.descriptor_directory, 0, SEEK_SET);
+	while ((size = RAW3(SYS_getdents64, snapshot->kernel.descriptor_directory, entries, sizeof entries)) > 0) {
 		for (long at = 0; at < size;) {
 			struct directory_entry *entry = (struct directory_entry *)(entries + at);
 			const char *name = entry->name;
@@ -168,34 +130,35 @@ static void each_stranger(void (*visit)(int number, void *context), void *contex
 				continue;
 			}
 			int number = (int)raw_number(&name);
-			if (!reprise_is_known_descriptor(number)) {
+			if (!interpose_is_known_descriptor(number)) {
 				visit(number, context);
 			}
 		}
 	}
 }
 
-bool reprise_has_only_known_descriptors(void)
+bool snapshot_has_only_known_descriptors(void)
 {
 	bool has_strangers = false;
 
 	each_stranger(note_stranger, &has_strangers);
-	return !has_strangers && count_descriptors() == snapshot->descriptors;
+	return !has_strangers && count_descriptors() == snapshot->kernel.descriptors;
 }
 
 static void restore_descriptors(void)
 {
-	if (count_descriptors() == snapshot->descriptors && !(snapshot->dirty & DIRTY_OWNED)) {
+	if (count_descriptors() == snapshot->kernel.descriptors && !(snapshot->notes.dirty & DIRTY_OWNED)) {
 		return;
 	}
 	each_stranger(close_stranger, NULL);
-	for (size_t i = 0; i < snapshot->owned_count; i++) {
-		struct owned *owned = &snapshot->owned[i];
-		if (RAW3(SYS_dup3, snapshot->owned_copies[i], owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC) < 0) {
+	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
+		struct owned *owned = &snapshot->kernel.owned[i];
+		if (RAW3(SYS_dup3, snapshot->kernel.owned_copies[i], owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC)
+		    < 0) {
 			reprise_recycle(wire_Recycle_Descriptors, "a descriptor of the snapshot is gone");
 		}
 	}
-	if (count_descriptors() != snapshot->descriptors) {
+	if (count_descriptors() != snapshot->kernel.descriptors) {
 		reprise_recycle(wire_Recycle_Descriptors, "a descriptor of the worker is gone");
 	}
 }
@@ -224,30 +187,30 @@ static int open_service(const char *path, int flags)
 	return file < 0 ? -1 : reprise_lift((int)file);
 }
 
-void reprise_kernel_start(void)
+void snapshot_kernel_start(void)
 {
-	reprise_signals_restore();
-	RAW2(SYS_set_robust_list, snapshot->robust_list, snapshot->robust_size);
-	for (size_t i = 0; i < snapshot->owned_count; i++) {
-		if (snapshot->owned[i].offset >= 0 && !reopen(&snapshot->owned[i])) {
+	process_signals_restore();
+	RAW2(SYS_set_robust_list, snapshot->kernel.robust_list, snapshot->kernel.robust_size);
+	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
+		if (snapshot->kernel.owned[i].offset >= 0 && !reopen(&snapshot->kernel.owned[i])) {
 			reprise_recycle(wire_Recycle_Descriptors, "a file that was open at the snapshot cannot be opened again");
 		}
 	}
 	if (snapshot->isolation != wire_Isolation_Rewind) {
 		return;
 	}
-	for (size_t i = 0; i < snapshot->owned_count; i++) {
-		snapshot->owned_copies[i] =
-		    (int)RAW3(SYS_fcntl, snapshot->owned[i].number, F_DUPFD_CLOEXEC, wire_SERVICE_DESCRIPTOR);
+	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
+		snapshot->kernel.owned_copies[i] =
+		    (int)RAW3(SYS_fcntl, snapshot->kernel.owned[i].number, F_DUPFD_CLOEXEC, wire_SERVICE_DESCRIPTOR);
 	}
-	snapshot->pagemap = open_service("/proc/self/pagemap", O_RDONLY);
-	snapshot->statm = open_service("/proc/self/statm", O_RDONLY);
-	snapshot->task_directory = open_service("/proc/self/task", O_RDONLY | O_DIRECTORY);
-	snapshot->descriptor_directory = open_service("/proc/self/fd", O_RDONLY | O_DIRECTORY);
-	snapshot->working_directory = open_service(".", O_PATH | O_DIRECTORY);
-	snapshot->descriptors = count_descriptors();
-	if (snapshot->pagemap < 0 || snapshot->statm < 0 || snapshot->task_directory < 0 || snapshot->descriptors <= 0
-	    || snapshot->working_directory < 0) {
+	snapshot->kernel.pagemap = open_service("/proc/self/pagemap", O_RDONLY);
+	snapshot->kernel.statm = open_service("/proc/self/statm", O_RDONLY);
+	snapshot->kernel.task_directory = open_service("/proc/self/task", O_RDONLY | O_DIRECTORY);
+	snapshot->kernel.descriptor_directory = open_service("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+	snapshot->kernel.working_directory = open_service(".", O_PATH | O_DIRECTORY);
+	snapshot->kernel.descriptors = count_descriptors();
+	if (snapshot->kernel.pagemap < 0 || snapshot->kernel.statm < 0 || snapshot->kernel.task_directory < 0
+	    || snapshot->kernel.descriptors <= 0 || snapshot->kernel.working_directory < 0) {
 		reprise_recycle(wire_Recycle_Kernel, "/proc/self cannot be read");
 	}
 }
@@ -263,28 +226,29 @@ static bool restore_file(const struct owned *owned)
 	       && RAW3(SYS_lseek, owned->number, owned->offset, SEEK_SET) >= 0;
 }
 
-void reprise_kernel_restore(void)
+void snapshot_kernel_restore(void)
 {
-	if (snapshot->dirty & DIRTY_ATTRIBUTES) {
-		reprise_recycle(wire_Recycle_Attributes, snapshot->culprit);
+	if (snapshot->notes.dirty & DIRTY_ATTRIBUTES) {
+		reprise_recycle(wire_Recycle_Attributes, snapshot->notes.culprit);
 	}
-	if ((snapshot->is_passed_by || (snapshot->dirty & DIRTY_PASSED_BY)) && !reprise_attributes_are_right()) {
+	if ((snapshot->image.is_passed_by || (snapshot->notes.dirty & DIRTY_PASSED_BY))
+	    && !interpose_attributes_are_right()) {
 		reprise_recycle(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
 	}
-	if (reprise_has_left_timers()) {
+	if (process_has_left_timers()) {
 		reprise_recycle(wire_Recycle_Timers, "a request made a timer");
 	}
-	RAW1(SYS_umask, snapshot->umask);
-	if (RAW1(SYS_fchdir, snapshot->working_directory) < 0) {
+	RAW1(SYS_umask, snapshot->kernel.umask);
+	if (RAW1(SYS_fchdir, snapshot->kernel.working_directory) < 0) {
 		reprise_recycle(wire_Recycle_Descriptors, "the working directory is gone");
 	}
-	reprise_timers_stop();
-	if ((snapshot->dirty & DIRTY_SIGNALS) || has_pending_signals()) {
-		reprise_signals_restore();
+	process_timers_stop();
+	if ((snapshot->notes.dirty & DIRTY_SIGNALS) || has_pending_signals()) {
+		process_signals_restore();
 	}
 	restore_descriptors();
-	for (size_t i = 0; i < snapshot->owned_count; i++) {
-		struct owned *owned = &snapshot->owned[i];
+	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
+		struct owned *owned = &snapshot->kernel.owned[i];
 		if (owned->offset >= 0 && !restore_file(owned)) {
 			reprise_recycle(wire_Recycle_Descriptors, "a file of the snapshot is gone");
 		}

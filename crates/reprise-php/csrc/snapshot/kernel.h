@@ -4,11 +4,10 @@
 
 #include <stdbool.h>
 
-void reprise_kernel_take(void);
-void reprise_block_signals(void);
-void reprise_kernel_start(void); /* in a clone */
-void reprise_kernel_restore(void);
-bool reprise_is_known_descriptor(int number);
-bool reprise_has_only_known_descriptors(void);
+void snapshot_kernel_take(void);
+void snapshot_block_signals(void);
+void snapshot_kernel_start(void); /* in a clone */
+void snapshot_kernel_restore(void);
+bool snapshot_has_only_known_descriptors(void);
 
 #endif

@@ -27,14 +27,15 @@
 
 #include "../engine/handlers.h"
 #include "../engine/patterns.h"
-#include "../log.h"
-#include "../options.h"
-#include "../raw.h"
-#include "../worker.h"
+#include "../core/log.h"
+#include "../core/options.h"
+#include "../core/raw.h"
+#include "../process/worker.h"
 #include "learn.h"
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 #include "take.h"
 #include "warm.h"
+#include "../core/worker_state.h"
 
 #define DUE 16
 #define LESSONS 8
@@ -72,20 +73,20 @@ struct lessons {
 static uint32_t known;
 
 /* In the template, before the snapshot. Without it nothing is learned. */
-void reprise_learn_prepare(void)
+void snapshot_learn_prepare(void)
 {
 	void *shared = mmap(NULL, sizeof(struct lessons), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	known = reprise_pattern_count();
+	known = engine_pattern_count();
 	if (shared != MAP_FAILED) {
-		snapshot->lessons = shared;
-		snapshot->lessons->due = DUE;
+		snapshot->learned.lessons = shared;
+		snapshot->learned.lessons->due = DUE;
 	}
 }
 
-bool reprise_lane_is_proved(bool went_well)
+bool snapshot_lane_is_proved(bool went_well)
 {
-	struct lessons *lessons = snapshot->lessons;
+	struct lessons *lessons = snapshot->learned.lessons;
 
 	if (lessons && went_well && !lessons->is_proved) {
 		lessons->is_proved = true;
@@ -98,7 +99,7 @@ static void note_pattern(const zend_string *text, void *context)
 	struct lessons *lessons = context;
 
 	/* At the end of a request the locale is that of the snapshot again, in which the template compiles. */
-	if (!reprise_can_compile_pattern(ZSTR_VAL(text), ZSTR_LEN(text))) {
+	if (!engine_can_compile_pattern(ZSTR_VAL(text), ZSTR_LEN(text))) {
 		return;
 	}
 	for (uint32_t i = 0; i < lessons->count && i < MAX_PATTERNS; i++) {
@@ -128,33 +129,33 @@ static bool note_locale(struct lessons *lessons)
 {
 	for (size_t i = 0; i < MAX_LOCALES; i++) {
 		if (lessons->set[i] == 0) {
-			memcpy(lessons->locales[i], snapshot->locale, REPRISE_LOCALE);
+			memcpy(lessons->locales[i], snapshot->notes.locale, REPRISE_LOCALE);
 		}
-		if (strncmp(lessons->locales[i], snapshot->locale, REPRISE_LOCALE) == 0) {
+		if (strncmp(lessons->locales[i], snapshot->notes.locale, REPRISE_LOCALE) == 0) {
 			lessons->set[i] += lessons->set[i] < TWICE;
-			return lessons->set[i] == TWICE && !(snapshot->held_locales & 1U << i);
+			return lessons->set[i] == TWICE && !(snapshot->learned.held_locales & 1U << i);
 		}
 	}
 	return false;
 }
 
 /* At the end of a request, on PHP's stack. */
-void reprise_learn_note(void)
+void snapshot_learn_note(void)
 {
-	struct lessons *lessons = snapshot->lessons;
+	struct lessons *lessons = snapshot->learned.lessons;
 
 	if (!lessons) {
 		return;
 	}
 	uint32_t requests = atomic_fetch_add(&lessons->requests, 1) + 1;
-	bool has_locale = snapshot->locale[0] != 0;
-	if ((reprise_pattern_count() > known || has_locale) && lessons->given < LESSONS
+	bool has_locale = snapshot->notes.locale[0] != 0;
+	if ((engine_pattern_count() > known || has_locale) && lessons->given < LESSONS
 	    && !atomic_exchange(&lessons->busy, true)) {
-		reprise_each_pattern(known, note_pattern, lessons);
+		engine_each_pattern(known, note_pattern, lessons);
 		bool is_news = has_locale && note_locale(lessons);
-		snapshot->locale[0] = 0;
+		snapshot->notes.locale[0] = 0;
 		if ((lessons->used > 0 || is_news) && requests >= lessons->due && !lessons->wanted) {
-			lessons->wanted = snapshot->asks = true;
+			lessons->wanted = snapshot->learned.asks = true;
 		}
 		lessons->busy = false;
 	}
@@ -162,16 +163,16 @@ void reprise_learn_note(void)
 
 /* On the service stack of a clone, after a request: whether the clone is to end. It ends when there is a newer
  * snapshot, or so that the template forks again, and takes one before it does. */
-bool reprise_learn_leaves(void)
+bool snapshot_learn_leaves(void)
 {
-	struct lessons *lessons = snapshot->lessons;
+	struct lessons *lessons = snapshot->learned.lessons;
 
 	if (!lessons) {
 		return false;
 	}
-	return snapshot->asks
-	       || (lessons->given != snapshot->lesson
-	           && snapshot->late++ >= SPREAD * (reprise_worker->slot % REPRISE_LATE));
+	return snapshot->learned.asks
+	       || (lessons->given != snapshot->learned.lesson
+	           && snapshot->learned.late++ >= SPREAD * (reprise_worker->slot % REPRISE_LATE));
 }
 
 static void say_nothing(int type, zend_string *file, const uint32_t line, zend_string *message)
@@ -183,37 +184,37 @@ static void say_nothing(int type, zend_string *file, const uint32_t line, zend_s
 }
 
 /* In the template, on PHP's stack. */
-void reprise_learn_patterns(void)
+void snapshot_learn_patterns(void)
 {
-	const struct lessons *lessons = snapshot->lessons;
+	const struct lessons *lessons = snapshot->learned.lessons;
 	void (*error_cb)(int, zend_string *, const uint32_t, zend_string *) = zend_error_cb;
 	zval handler;
 
-	reprise_error_handler_hide(&handler);
+	engine_error_handler_hide(&handler);
 	zend_error_cb = say_nothing;
 	for (uint32_t i = 0; i < lessons->count && i < MAX_PATTERNS; i++) {
 		struct pattern pattern = lessons->patterns[i];
 		if (pattern.size > 0 && pattern.size <= MAX_BYTES && pattern.at <= MAX_BYTES - pattern.size) {
-			reprise_compile_pattern(lessons->bytes + pattern.at, pattern.size);
+			engine_compile_pattern(lessons->bytes + pattern.at, pattern.size);
 		}
 	}
 	for (uint32_t i = 0; i < MAX_LOCALES; i++) {
-		if (lessons->set[i] >= TWICE && !(snapshot->held_locales & 1U << i)) {
+		if (lessons->set[i] >= TWICE && !(snapshot->learned.held_locales & 1U << i)) {
 			/* One that cannot be had is not asked for again. */
-			(void)reprise_learn_locale(lessons->locales[i]);
-			snapshot->held_locales |= 1U << i;
+			(void)snapshot_learn_locale(lessons->locales[i]);
+			snapshot->learned.held_locales |= 1U << i;
 		}
 	}
-	known = reprise_pattern_count();
-	reprise_forget_pattern_error();
+	known = engine_pattern_count();
+	engine_forget_pattern_error();
 	zend_error_cb = error_cb;
-	reprise_error_handler_show(&handler);
+	engine_error_handler_show(&handler);
 }
 
 /* On the service stack of the template, before it forks. If a clone has the lock, the next clone will ask again. */
-void reprise_learn(void)
+void snapshot_learn(void)
 {
-	struct lessons *lessons = snapshot->lessons;
+	struct lessons *lessons = snapshot->learned.lessons;
 	const char *why = NULL;
 
 	if (!lessons || !lessons->wanted) {
@@ -226,16 +227,16 @@ void reprise_learn(void)
 	/* Signals stay blocked meanwhile: SIGCHLD of a clone must not get lost. */
 	sigset_t mask = snapshot->php.uc_sigmask;
 	sigfillset(&snapshot->php.uc_sigmask);
-	snapshot->is_learning = true;
+	snapshot->learned.is_learning = true;
 	swapcontext(&snapshot->service, &snapshot->php);
-	snapshot->is_learning = false;
+	snapshot->learned.is_learning = false;
 	snapshot->php.uc_sigmask = mask;
 	lessons->count = lessons->used = 0;
 	lessons->due = lessons->requests < UINT32_MAX / 4 ? lessons->requests * 4 : UINT32_MAX;
-	snapshot->lesson = ++lessons->given;
+	snapshot->learned.lesson = ++lessons->given;
 	lessons->wanted = false;
 	lessons->busy = false;
-	if (!reprise_take(&why)) {
+	if (!snapshot_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken again", why);
 		RAW1(SYS_exit_group, wire_Exit_NotBooted);
 	}

@@ -4,11 +4,11 @@
 
 #include <stdbool.h>
 
-void reprise_learn_prepare(void);
-void reprise_learn_note(void);
-bool reprise_learn_leaves(void);
-void reprise_learn_patterns(void);
-bool reprise_lane_is_proved(bool went_well); /* false: no request went well so far */
-void reprise_learn(void);
+void snapshot_learn_prepare(void);
+void snapshot_learn_note(void);
+bool snapshot_learn_leaves(void);
+void snapshot_learn_patterns(void);
+bool snapshot_lane_is_proved(bool went_well); /* false: no request went well so far */
+void snapshot_learn(void);
 
 #endif

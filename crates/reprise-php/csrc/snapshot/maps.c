@@ -11,12 +11,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../raw.h"
-#include "clone.h"
+#include "../core/raw.h"
 #include "hot.h"
 #include "maps.h"
-#include "rewind.h"
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
+#include "../core/recycle.h"
+#include "userfault.h"
+#include "pages.h"
 
 struct reader {
 	long descriptor;
@@ -95,7 +96,7 @@ static bool has_flag(const char *flags, const char *wanted)
 
 /* Calls `visit` for each mapping in the order of addresses, until it returns false. smaps has flags, too. 0 or a
  * negative errno. */
-long reprise_each_mapping_of(int descriptor, mapping_visitor visit, void *context)
+long snapshot_each_mapping_of(int descriptor, mapping_visitor visit, void *context)
 {
 	struct reader reader = {.descriptor = descriptor};
 	struct mapping mapping;
@@ -133,22 +134,22 @@ long reprise_each_mapping_of(int descriptor, mapping_visitor visit, void *contex
 	return 0;
 }
 
-long reprise_each_mapping(const char *file, mapping_visitor visit, void *context)
+long snapshot_each_mapping(const char *file, mapping_visitor visit, void *context)
 {
 	long descriptor = RAW3(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
 
 	if (descriptor < 0) {
 		return descriptor;
 	}
-	long error = reprise_each_mapping_of((int)descriptor, visit, context);
+	long error = snapshot_each_mapping_of((int)descriptor, visit, context);
 	RAW1(SYS_close, descriptor);
 	return error;
 }
 
-bool reprise_is_own(uintptr_t start, uintptr_t end)
+bool snapshot_is_own(uintptr_t start, uintptr_t end)
 {
 	for (size_t i = 0; i < OWN_RANGES; i++) {
-		if (start < snapshot->own[i].end && end > snapshot->own[i].start) {
+		if (start < snapshot->image.own[i].end && end > snapshot->image.own[i].start) {
 			return true;
 		}
 	}
@@ -156,19 +157,19 @@ bool reprise_is_own(uintptr_t start, uintptr_t end)
 }
 
 /* The region of an address. If it is in no region: the first region after it, or NULL. */
-const struct region *reprise_region_of(uintptr_t address)
+const struct region *snapshot_region_of(uintptr_t address)
 {
-	size_t low = 0, high = snapshot->region_count;
+	size_t low = 0, high = snapshot->image.region_count;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		if (snapshot->regions[middle].end <= address) {
+		if (snapshot->image.regions[middle].end <= address) {
 			low = middle + 1;
 		} else {
 			high = middle;
 		}
 	}
-	return low < snapshot->region_count ? &snapshot->regions[low] : NULL;
+	return low < snapshot->image.region_count ? &snapshot->image.regions[low] : NULL;
 }
 
 /* How far the comparison has come. */
@@ -183,7 +184,7 @@ struct comparison {
 /* A part of a mapping of the snapshot is not mapped as it was. */
 static void make_again(struct comparison *comparison, const struct mapping *saved, uintptr_t start, uintptr_t end)
 {
-	const struct region *region = reprise_region_of(start);
+	const struct region *region = snapshot_region_of(start);
 
 	bool is_lost = !(region && region->start <= start) && saved->protection != PROT_NONE;
 
@@ -198,12 +199,12 @@ static void make_again(struct comparison *comparison, const struct mapping *save
 		return;
 	}
 	if (region && region->start <= start) {
-		if (!reprise_register(start, end)) {
+		if (!snapshot_register(start, end)) {
 			comparison->result = -EINVAL;
 			return;
 		}
-		reprise_copy_region(region, start, end);
-		if (!reprise_protect(start, end)) {
+		snapshot_copy_region(region, start, end);
+		if (!snapshot_protect(start, end)) {
 			comparison->result = -EINVAL;
 		}
 	}
@@ -228,7 +229,7 @@ static void compare_piece(struct comparison *comparison, const struct mapping *s
 
 static void note_new(struct comparison *comparison, uintptr_t start, uintptr_t end)
 {
-	if (reprise_is_own(start, end)) {
+	if (snapshot_is_own(start, end)) {
 		return;
 	}
 	/* They are unmapped later, because that changes the file that is being read. The next reading finds those that have
@@ -243,8 +244,8 @@ static void note_new(struct comparison *comparison, uintptr_t start, uintptr_t e
 /* There is no mapping between the last compared address and `until`. */
 static void compare_gap(struct comparison *comparison, uintptr_t until)
 {
-	while (comparison->saved < snapshot->mapping_count && comparison->at < until) {
-		const struct mapping *saved = &snapshot->mappings[comparison->saved];
+	while (comparison->saved < snapshot->image.mapping_count && comparison->at < until) {
+		const struct mapping *saved = &snapshot->image.mappings[comparison->saved];
 		uintptr_t start = saved->start > comparison->at ? saved->start : comparison->at;
 		uintptr_t end = saved->end < until ? saved->end : until;
 		if (start < end) {
@@ -267,12 +268,12 @@ static bool compare(const struct mapping *now, const char *name, void *context)
 	}
 	compare_gap(comparison, now->start);
 	while (comparison->at < now->end) {
-		while (comparison->saved < snapshot->mapping_count
-		       && snapshot->mappings[comparison->saved].end <= comparison->at) {
+		while (comparison->saved < snapshot->image.mapping_count
+		       && snapshot->image.mappings[comparison->saved].end <= comparison->at) {
 			comparison->saved++;
 		}
 		const struct mapping *saved =
-		    comparison->saved < snapshot->mapping_count ? &snapshot->mappings[comparison->saved] : NULL;
+		    comparison->saved < snapshot->image.mapping_count ? &snapshot->image.mappings[comparison->saved] : NULL;
 		uintptr_t end = now->end;
 		if (!saved || saved->start >= now->end) {
 			note_new(comparison, comparison->at, end);
@@ -288,12 +289,12 @@ static bool compare(const struct mapping *now, const char *name, void *context)
 	return comparison->result >= 0;
 }
 
-long reprise_restore_mappings(void)
+long snapshot_restore_mappings(void)
 {
 	/* One reading notes 64 new ranges, and a process has at most 65,530 mappings. */
 	for (int reading = 0; reading < 1100; reading++) {
 		struct comparison comparison = {0};
-		long error = reprise_each_mapping("/proc/self/maps", compare, &comparison);
+		long error = snapshot_each_mapping("/proc/self/maps", compare, &comparison);
 		if (error < 0) {
 			return error;
 		}

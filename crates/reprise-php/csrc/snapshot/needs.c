@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 
-#include "../raw.h"
-#include "clone.h"
+#include "../core/raw.h"
 #include "needs.h"
 #include "scan.h"
+#include "userfault.h"
 
 #ifndef __SANITIZE_ADDRESS__
 static int error_of(long result)
@@ -33,7 +33,7 @@ struct needs {
 
 static void try_userfaultfd(struct needs *needs)
 {
-	long descriptor = reprise_new_userfaultfd();
+	long descriptor = snapshot_new_userfaultfd();
 
 	needs->userfaultfd = error_of(descriptor);
 	if (descriptor < 0) {
@@ -42,7 +42,7 @@ static void try_userfaultfd(struct needs *needs)
 		needs->beyond = error_of(RAW1(SYS_userfaultfd, UFFD_USER_MODE_ONLY | O_RDWR));
 		return;
 	}
-	needs->api = error_of(reprise_set_up_userfaultfd((int)descriptor));
+	needs->api = error_of(snapshot_set_up_userfaultfd((int)descriptor));
 	RAW1(SYS_close, descriptor);
 }
 
@@ -58,7 +58,7 @@ static void try_scan(struct needs *needs)
 }
 #endif
 
-bool reprise_try_needs(char *text, size_t size)
+bool snapshot_try_needs(char *text, size_t size)
 {
 #ifdef __SANITIZE_ADDRESS__
 	/* Its shadow memory cannot be rewound. */

@@ -11,6 +11,6 @@
 #define REPRISE_NEEDS_KILLED "killed"
 
 /* Whether everything is there that a rewind needs. */
-bool reprise_try_needs(char *text, size_t size);
+bool snapshot_try_needs(char *text, size_t size);
 
 #endif

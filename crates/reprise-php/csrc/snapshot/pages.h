@@ -11,8 +11,8 @@
 #include <immintrin.h>
 #endif
 
-#include "checks.h"
-#include "snapshot.h"
+#include "../core/checks.h"
+#include "../core/snapshot_state.h"
 
 /* What is known of a page: how often it was found written lately, or one of these. */
 enum page_state {
@@ -25,8 +25,8 @@ enum page_state {
 static inline const unsigned char *image_of(const struct region *region, uintptr_t page)
 {
 	CHECK(page >= region->start && page + PAGE <= region->end);
-	CHECK(region->image + (page - region->start) + PAGE <= snapshot->image_size);
-	return snapshot->image + region->image + (page - region->start);
+	CHECK(region->image + (page - region->start) + PAGE <= snapshot->image.size);
+	return snapshot->image.bytes + region->image + (page - region->start);
 }
 
 /* The page's state (enum page_state), or how often it was found written. */
@@ -34,8 +34,8 @@ static inline uint8_t *hits_of(const struct region *region, uintptr_t page)
 {
 	size_t number = (region->image + (page - region->start)) / PAGE;
 
-	CHECK(page >= region->start && number < snapshot->image_size / PAGE);
-	return &snapshot->hits[number];
+	CHECK(page >= region->start && number < snapshot->image.size / PAGE);
+	return &snapshot->hot.hits[number];
 }
 
 /* Vector instructions are no faster here: the copy waits for the second-level cache. */
@@ -101,5 +101,9 @@ static inline void zero_page(unsigned char *page)
 	}
 #endif
 }
+
+/* A page, or all pages of a range, without the bytes that each clone has for itself. */
+void snapshot_copy_around_identity(unsigned char *page, const unsigned char *image);
+void snapshot_copy_region(const struct region *region, uintptr_t from, uintptr_t to);
 
 #endif

@@ -6,16 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../options.h"
-#include "checks.h"
+#include "../core/checks.h"
 #include "hot.h"
 #include "pages.h"
-#include "rewind.h"
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 
-enum planted_fault reprise_planted_fault;
+enum planted_fault snapshot_planted_fault;
 
-void reprise_plant_fault(void)
+void snapshot_plant_fault(void)
 {
 	static const char *const names[] = {
 	    [PLANTED_NOTHING] = "nothing",
@@ -34,7 +32,7 @@ void reprise_plant_fault(void)
 	}
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		if (strcmp(names[i], wanted) == 0) {
-			reprise_planted_fault = (enum planted_fault)i;
+			snapshot_planted_fault = (enum planted_fault)i;
 			return;
 		}
 	}
@@ -64,26 +62,26 @@ static bool is_of_program(const unsigned char *page)
 /* A copy of one page too many writes to the region that follows without a gap. */
 static void copy_past_any_region(void)
 {
-	for (size_t i = 0; i + 1 < snapshot->region_count; i++) {
-		const struct region *region = &snapshot->regions[i];
+	for (size_t i = 0; i + 1 < snapshot->image.region_count; i++) {
+		const struct region *region = &snapshot->image.regions[i];
 		unsigned char *past = (unsigned char *)region->end;
 		const unsigned char *last = image_of(region, region->end - PAGE);
-		if (region->end == snapshot->regions[i + 1].start && !is_of_program(past) && differs(past, last)) {
+		if (region->end == snapshot->image.regions[i + 1].start && !is_of_program(past) && differs(past, last)) {
 			copy_page(past, last);
 			return;
 		}
 	}
 }
 
-void reprise_plant_in_rewind(void)
+void snapshot_plant_in_rewind(void)
 {
-	const struct region *last = &snapshot->regions[snapshot->region_count - 1];
+	const struct region *last = &snapshot->image.regions[snapshot->image.region_count - 1];
 
-	switch (reprise_planted_fault) {
+	switch (snapshot_planted_fault) {
 	case PLANTED_INDEX_PAST_HITS: ++*hits_of(last, last->end); break;
-	case PLANTED_COPY_PAST_REGION: reprise_copy_region(last, last->end, last->end + PAGE); break;
+	case PLANTED_COPY_PAST_REGION: snapshot_copy_region(last, last->end, last->end + PAGE); break;
 	case PLANTED_STRAY_PAGE: copy_past_any_region(); break;
-	case PLANTED_STRAY_GUARD: copy_page(reprise_service_stack - PAGE, snapshot->image); break;
+	case PLANTED_STRAY_GUARD: copy_page(reprise_service_stack - PAGE, snapshot->image.bytes); break;
 	default: break;
 	}
 }

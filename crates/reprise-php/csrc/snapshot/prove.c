@@ -11,15 +11,15 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "../options.h"
-#include "../raw.h"
-#include "clone.h"
+#include "../core/options.h"
+#include "../core/raw.h"
 #include "maps.h"
 #include "pages.h"
 #include "prove.h"
-#include "rewind.h"
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 #include "wire.h"
+#include "../core/recycle.h"
+#include "userfault.h"
 
 /* A joined thread may still be in /proc for a moment. */
 #define THREAD_PATIENCE 2000
@@ -29,7 +29,7 @@ static bool read_sizes(struct sizes *sizes)
 	/* size, resident, shared, text, lib, data. The kernel changes resident and shared by itself. */
 	uint64_t unused, *const fields[] = {&sizes->mapped, &unused, &unused, &sizes->code, &unused, &sizes->data};
 	char text[128];
-	long size = RAW4(SYS_pread64, snapshot->statm, text, sizeof text - 1, 0);
+	long size = RAW4(SYS_pread64, snapshot->kernel.statm, text, sizeof text - 1, 0);
 	const char *at = text;
 
 	if (size <= 0) {
@@ -43,9 +43,9 @@ static bool read_sizes(struct sizes *sizes)
 	return true;
 }
 
-bool reprise_sizes_are_right(void)
+bool snapshot_sizes_are_right(void)
 {
-	const struct sizes *then = &snapshot->sizes;
+	const struct sizes *then = &snapshot->watch.sizes;
 	struct sizes now = {0};
 
 	return read_sizes(&now) && now.mapped == then->mapped && now.code == then->code && now.data == then->data;
@@ -57,7 +57,7 @@ static bool has_one_thread(void)
 
 	for (int i = 0; i < THREAD_PATIENCE; i++) {
 		/* Links of the directory: its own, one of its parent, and one for each thread. */
-		if (RAW2(SYS_fstat, snapshot->task_directory, &about) >= 0 && about.st_nlink == 3) {
+		if (RAW2(SYS_fstat, snapshot->kernel.task_directory, &about) >= 0 && about.st_nlink == 3) {
 			return true;
 		}
 		RAW0(SYS_sched_yield);
@@ -74,15 +74,15 @@ static bool has_no_child(void)
 	return pid < 0;
 }
 
-void reprise_prove_start(void)
+void snapshot_prove_start(void)
 {
-	if (!read_sizes(&snapshot->sizes)) {
+	if (!read_sizes(&snapshot->watch.sizes)) {
 		reprise_recycle(wire_Recycle_Kernel, "/proc/self/statm cannot be read");
 	}
 }
 
 /* This comes before memory is unmapped: a thread that still runs would crash. */
-void reprise_prove_alone(void)
+void snapshot_prove_alone(void)
 {
 	if (!has_no_child()) {
 		/* The child goes on, as it would under PHP-FPM. This process ends, because it shares memory with the child. */
@@ -93,30 +93,30 @@ void reprise_prove_alone(void)
 	}
 }
 
-void reprise_prove_mappings(void)
+void snapshot_prove_mappings(void)
 {
-	if (!reprise_sizes_are_right()) {
-		snapshot->dirty |= DIRTY_MAPPINGS;
+	if (!snapshot_sizes_are_right()) {
+		snapshot->notes.dirty |= DIRTY_MAPPINGS;
 	}
-	if (snapshot->dirty & DIRTY_OPENED) {
-		reprise_recycle(wire_Recycle_Mappings, snapshot->culprit);
+	if (snapshot->notes.dirty & DIRTY_OPENED) {
+		reprise_recycle(wire_Recycle_Mappings, snapshot->notes.culprit);
 	}
-	if (snapshot->dirty & DIRTY_GUARDS) {
-		reprise_remove_guards();
+	if (snapshot->notes.dirty & DIRTY_GUARDS) {
+		snapshot_remove_guards();
 	}
-	if (snapshot->dirty & DIRTY_MAPPINGS) {
-		long result = reprise_restore_mappings();
+	if (snapshot->notes.dirty & DIRTY_MAPPINGS) {
+		long result = snapshot_restore_mappings();
 		if (result > 0) {
-			reprise_recycle(wire_Recycle_Mappings, snapshot->culprit);
+			reprise_recycle(wire_Recycle_Mappings, snapshot->notes.culprit);
 		}
 		if (result < 0) {
 			reprise_recycle(wire_Recycle_Kernel, "mappings cannot be put back");
 		}
-		if (!reprise_sizes_are_right()) {
+		if (!snapshot_sizes_are_right()) {
 			reprise_recycle(wire_Recycle_Size, "the process has another size than before the request");
 		}
 	}
-	if (!reprise_is_userfaultfd(snapshot->uffd)) {
+	if (!snapshot_is_userfaultfd(snapshot->watch.uffd)) {
 		reprise_recycle(wire_Recycle_Protection, "the userfaultfd was closed or replaced");
 	}
 }
@@ -124,7 +124,7 @@ void reprise_prove_mappings(void)
 static bool is_identity(uintptr_t address)
 {
 	for (size_t i = 0; i < IDENTITIES; i++) {
-		if (address >= snapshot->identity[i].start && address < snapshot->identity[i].end) {
+		if (address >= snapshot->image.identity[i].start && address < snapshot->image.identity[i].end) {
 			return true;
 		}
 	}
@@ -178,7 +178,7 @@ struct mapping_audit {
 static bool audit_mapping(const struct mapping *now, const char *name, void *context)
 {
 	struct mapping_audit *audit = context;
-	const struct range *slab = &snapshot->own[OWN_SLAB];
+	const struct range *slab = &snapshot->image.own[OWN_SLAB];
 
 	if ((name[0] == '[' && name[1] == 'v' && name[2] == 's') || (now->start >= slab->start && now->end <= slab->end)) {
 		return true;
@@ -186,11 +186,11 @@ static bool audit_mapping(const struct mapping *now, const char *name, void *con
 	/* Mappings may have merged or split since. Each address has to be mapped as it was. */
 	uintptr_t at = now->start;
 	while (at < now->end) {
-		while (audit->at < snapshot->mapping_count && snapshot->mappings[audit->at].end <= at) {
+		while (audit->at < snapshot->image.mapping_count && snapshot->image.mappings[audit->at].end <= at) {
 			audit->at++;
 		}
-		const struct mapping *saved = &snapshot->mappings[audit->at];
-		if (audit->at == snapshot->mapping_count || saved->start > at || saved->protection != now->protection
+		const struct mapping *saved = &snapshot->image.mappings[audit->at];
+		if (audit->at == snapshot->image.mapping_count || saved->start > at || saved->protection != now->protection
 		    || saved->inode != now->inode || saved->is_private != now->is_private) {
 			audit->differs = true;
 			return false;
@@ -200,16 +200,16 @@ static bool audit_mapping(const struct mapping *now, const char *name, void *con
 	return true;
 }
 
-void reprise_audit(bool was_fast)
+void snapshot_audit(bool was_fast)
 {
 	struct mapping_audit audit = {0};
 
-	if (reprise_each_mapping("/proc/self/maps", audit_mapping, &audit) < 0 || audit.differs) {
+	if (snapshot_each_mapping("/proc/self/maps", audit_mapping, &audit) < 0 || audit.differs) {
 		reprise_recycle(wire_Recycle_Audit, was_fast ? "after a fast rewind, mappings differ from the snapshot"
 		                                             : "after a scanned rewind, mappings differ from the snapshot");
 	}
-	for (size_t i = 0; i < snapshot->region_count; i++) {
-		const struct region *region = &snapshot->regions[i];
+	for (size_t i = 0; i < snapshot->image.region_count; i++) {
+		const struct region *region = &snapshot->image.regions[i];
 		for (uintptr_t page = region->start; page < region->end; page += PAGE) {
 			audit_page(region, page, was_fast);
 		}

@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-void reprise_prove_start(void);
-void reprise_prove_alone(void);
-bool reprise_sizes_are_right(void);
-void reprise_prove_mappings(void);
-void reprise_audit(bool was_fast);
+void snapshot_prove_start(void);
+void snapshot_prove_alone(void);
+bool snapshot_sizes_are_right(void);
+void snapshot_prove_mappings(void);
+void snapshot_audit(bool was_fast);
 
 #endif

@@ -22,11 +22,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../forker.h"
-#include "../options.h"
+#include "../core/options.h"
 #include "refuse.h"
-#include "snapshot.h"
-#include "template.h"
+#include "../core/snapshot_state.h"
+#include "../core/boot_failure.h"
+#include "../core/forker_state.h"
 
 /* Calls `each` with every descriptor below wire_SERVICE_DESCRIPTOR, and with those above that are not reprise-php's. */
 static void each_descriptor(void (*each)(int))
@@ -50,8 +50,8 @@ static void each_descriptor(void (*each)(int))
 
 static bool is_owned(int number)
 {
-	for (size_t i = 0; i < snapshot->owned_count; i++) {
-		if (snapshot->owned[i].number == number) {
+	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
+		if (snapshot->kernel.owned[i].number == number) {
 			return true;
 		}
 	}
@@ -63,12 +63,12 @@ static void own(int number, int flags, int64_t offset)
 	struct stat about = {0};
 
 	(void)fstat(number, &about);
-	if (snapshot->owned_count == MAX_OWNED) {
+	if (snapshot->kernel.owned_count == MAX_OWNED) {
 		char limit[64];
 		snprintf(limit, sizeof limit, "close some: the limit is %d", MAX_OWNED);
 		reprise_boot_failed("too many descriptors are open at the snapshot", limit);
 	}
-	snapshot->owned[snapshot->owned_count++] = (struct owned){
+	snapshot->kernel.owned[snapshot->kernel.owned_count++] = (struct owned){
 	    .number = number,
 	    .flags = flags,
 	    .offset = offset,
@@ -97,9 +97,9 @@ static nlink_t thread_links(void)
 static nlink_t links_before;
 
 /* Before the boot. What is open now came with the process (standard streams, opcache's lock file), and stays. */
-void reprise_note_descriptors(void)
+void snapshot_note_descriptors(void)
 {
-	snapshot->owned_count = 0;
+	snapshot->kernel.owned_count = 0;
 	links_before = thread_links();
 	each_descriptor(note);
 }
@@ -164,8 +164,8 @@ static bool is_service(int number)
  * opened php://stdout in the boot keeps a copy of one. */
 static bool is_pipe_to_log(const struct stat *about)
 {
-	for (size_t i = 0; i < snapshot->owned_count; i++) {
-		const struct owned *owned = &snapshot->owned[i];
+	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
+		const struct owned *owned = &snapshot->kernel.owned[i];
 		if ((owned->number == STDOUT_FILENO || owned->number == STDERR_FILENO) && owned->device == about->st_dev
 		    && owned->inode == about->st_ino) {
 			return true;
@@ -237,17 +237,17 @@ static void disown_what_was_replaced(void)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < snapshot->owned_count; i++) {
+	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
 		struct stat about;
-		const struct owned *owned = &snapshot->owned[i];
+		const struct owned *owned = &snapshot->kernel.owned[i];
 		if (fstat(owned->number, &about) == 0 && about.st_dev == owned->device && about.st_ino == owned->inode) {
-			snapshot->owned[kept++] = *owned;
+			snapshot->kernel.owned[kept++] = *owned;
 		}
 	}
-	snapshot->owned_count = kept;
+	snapshot->kernel.owned_count = kept;
 }
 
-void reprise_refuse_what_cannot_be_rewound(void)
+void snapshot_refuse_what_cannot_be_rewound(void)
 {
 	siginfo_t child = {0};
 

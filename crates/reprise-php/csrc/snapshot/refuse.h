@@ -2,7 +2,7 @@
 #ifndef REPRISE_REFUSE_H
 #define REPRISE_REFUSE_H
 
-void reprise_note_descriptors(void);
-void reprise_refuse_what_cannot_be_rewound(void);
+void snapshot_note_descriptors(void);
+void snapshot_refuse_what_cannot_be_rewound(void);
 
 #endif

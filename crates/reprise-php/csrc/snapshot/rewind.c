@@ -15,11 +15,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "../options.h"
-#include "../raw.h"
-#include "../worker.h"
-#include "checks.h"
-#include "clone.h"
+#include "../core/options.h"
+#include "../core/raw.h"
+#include "../core/checks.h"
 #include "hot.h"
 #include "kernel.h"
 #include "maps.h"
@@ -27,54 +25,16 @@
 #include "prove.h"
 #include "rewind.h"
 #include "scan.h"
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 #include "wire.h"
+#include "../core/recycle.h"
+#include "userfault.h"
+#include "../core/worker_state.h"
 
 /* A region of so many bytes gets a scan of its own. */
 #define LARGE (1024 * 1024)
 /* One call scans regions with no larger gap between them. The kernel passes over the gap quickly. */
 #define SCAN_GAP (UINT64_C(1) << 36)
-
-struct faults reprise_faults(void)
-{
-	struct rusage self = {0}, children = {0};
-
-	/* RUSAGE_SELF counts all threads, ended ones included. */
-	RAW2(SYS_getrusage, RUSAGE_SELF, &self);
-	RAW2(SYS_getrusage, RUSAGE_CHILDREN, &children);
-	return (struct faults){self.ru_minflt + self.ru_majflt, children.ru_minflt + children.ru_majflt};
-}
-
-static bool write_protect(uintptr_t start, uintptr_t end, uint64_t mode)
-{
-	struct uffdio_writeprotect range = {.range = {start, end - start}, .mode = mode};
-
-	return RAW3(SYS_ioctl, snapshot->uffd, UFFDIO_WRITEPROTECT, &range) >= 0;
-}
-
-bool reprise_protect(uintptr_t start, uintptr_t end)
-{
-	return write_protect(start, end, UFFDIO_WRITEPROTECT_MODE_WP);
-}
-
-bool reprise_register(uintptr_t start, uintptr_t end)
-{
-	struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
-
-	return RAW3(SYS_ioctl, snapshot->uffd, UFFDIO_REGISTER, &range) >= 0;
-}
-
-bool reprise_unprotect(uintptr_t start, uintptr_t end)
-{
-	return write_protect(start, end, 0);
-}
-
-void reprise_protect_or_recycle(uintptr_t start, uintptr_t end)
-{
-	if (start < end && !reprise_protect(start, end)) {
-		reprise_recycle(wire_Recycle_Protection, "pages cannot be protected any more");
-	}
-}
 
 /* Written pages of one region. Those that are not protected were put back before. */
 static void restore_range(const struct region *region, uintptr_t start, uintptr_t end)
@@ -82,18 +42,18 @@ static void restore_range(const struct region *region, uintptr_t start, uintptr_
 	uintptr_t protect_from = start;
 
 	for (uintptr_t page = start; page < end; page += PAGE) {
-		if (reprise_put_back(region, page)) {
-			reprise_protect_or_recycle(protect_from, page);
+		if (snapshot_put_back(region, page)) {
+			snapshot_protect_or_recycle(protect_from, page);
 			protect_from = page + PAGE;
 		}
 	}
-	reprise_protect_or_recycle(protect_from, end);
+	snapshot_protect_or_recycle(protect_from, end);
 }
 
 /* `region` is the first that the range can touch. Returns the first that the next range can touch. */
 static const struct region *restore_found(const struct page_range *found, const struct region *region)
 {
-	const struct region *last = &snapshot->regions[snapshot->region_count];
+	const struct region *last = &snapshot->image.regions[snapshot->image.region_count];
 
 	for (; region < last && region->start < found->end; region++) {
 		uintptr_t start = region->start > found->start ? region->start : found->start;
@@ -111,18 +71,18 @@ static const struct region *restore_found(const struct page_range *found, const 
 /* Another mapping has replaced the region, so the kernel does not watch it. It is registered and copied as a whole. */
 static void watch_again(uintptr_t start, uintptr_t end)
 {
-	const struct region *region = reprise_region_of(start);
+	const struct region *region = snapshot_region_of(start);
 
-	if (!region || region->start != start || region->end != end || !reprise_register(start, end)) {
+	if (!region || region->start != start || region->end != end || !snapshot_register(start, end)) {
 		reprise_recycle(wire_Recycle_Protection, "memory of the snapshot is not watched any more");
 	}
-	reprise_copy_region(region, start, end);
-	reprise_protect_or_recycle(start, end);
+	snapshot_copy_region(region, start, end);
+	snapshot_protect_or_recycle(start, end);
 	for (size_t i = 0; i < IDENTITIES; i++) {
-		reprise_pin(snapshot->identity[i].start, snapshot->identity[i].end);
+		snapshot_pin(snapshot->image.identity[i].start, snapshot->image.identity[i].end);
 	}
-	snapshot->put_back += (end - start) / PAGE;
-	snapshot->dirty |= DIRTY_MAPPINGS;
+	snapshot->hot.put_back += (end - start) / PAGE;
+	snapshot->notes.dirty |= DIRTY_MAPPINGS;
 }
 
 static void scan_range(const struct region *first, const struct region *last, bool strict)
@@ -132,7 +92,7 @@ static void scan_range(const struct region *first, const struct region *last, bo
 	uint64_t from = first->start, end = last->end;
 
 	while (from < end) {
-		long count = scan_written(snapshot->pagemap, &from, end, found, sizeof found / sizeof *found, strict);
+		long count = scan_written(snapshot->kernel.pagemap, &from, end, found, sizeof found / sizeof *found, strict);
 		if (count < 0) {
 			watch_again(first->start, end);
 			return;
@@ -151,17 +111,17 @@ static bool is_large(const struct region *region)
 /* Every region by itself: mappings may have been replaced, or memory dropped. */
 static void scan_each(void)
 {
-	for (size_t i = 0; i < snapshot->region_count; i++) {
-		scan_range(&snapshot->regions[i], &snapshot->regions[i], true);
+	for (size_t i = 0; i < snapshot->image.region_count; i++) {
+		scan_range(&snapshot->image.regions[i], &snapshot->image.regions[i], true);
 	}
 }
 
 /* Large regions, each by itself. These are the few heaps, to which requests write most. */
 static void scan_large(void)
 {
-	for (size_t i = 0; i < snapshot->region_count; i++) {
-		if (is_large(&snapshot->regions[i])) {
-			scan_range(&snapshot->regions[i], &snapshot->regions[i], true);
+	for (size_t i = 0; i < snapshot->image.region_count; i++) {
+		if (is_large(&snapshot->image.regions[i])) {
+			scan_range(&snapshot->image.regions[i], &snapshot->image.regions[i], true);
 		}
 	}
 }
@@ -169,17 +129,17 @@ static void scan_large(void)
 /* Small regions, most of them a few pages of a library. One call scans all between two large ones. */
 static void scan_small(void)
 {
-	for (size_t i = 0; i < snapshot->region_count;) {
+	for (size_t i = 0; i < snapshot->image.region_count;) {
 		size_t last = i;
-		if (is_large(&snapshot->regions[i])) {
+		if (is_large(&snapshot->image.regions[i])) {
 			i++;
 			continue;
 		}
-		while (last + 1 < snapshot->region_count && !is_large(&snapshot->regions[last + 1])
-		       && snapshot->regions[last + 1].start - snapshot->regions[last].end < SCAN_GAP) {
+		while (last + 1 < snapshot->image.region_count && !is_large(&snapshot->image.regions[last + 1])
+		       && snapshot->image.regions[last + 1].start - snapshot->image.regions[last].end < SCAN_GAP) {
 			last++;
 		}
-		scan_range(&snapshot->regions[i], &snapshot->regions[last], false);
+		scan_range(&snapshot->image.regions[i], &snapshot->image.regions[last], false);
 		i = last + 1;
 	}
 }
@@ -191,22 +151,13 @@ static void scan_small(void)
  */
 static void scan(uint64_t faults)
 {
-	if (snapshot->dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS)) {
+	if (snapshot->notes.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS)) {
 		scan_each();
 		return;
 	}
 	scan_large();
-	if (snapshot->found != faults || (snapshot->dirty & DIRTY_MAPPINGS)) {
+	if (snapshot->hot.found != faults || (snapshot->notes.dirty & DIRTY_MAPPINGS)) {
 		scan_small();
-	}
-}
-
-/* MADV_GUARD_REMOVE (Linux 6.13). It changes no page that is not a guard. */
-void reprise_remove_guards(void)
-{
-	for (size_t i = 0; i < snapshot->region_count; i++) {
-		const struct region *region = &snapshot->regions[i];
-		RAW3(SYS_madvise, region->start, region->end - region->start, 103);
 	}
 }
 
@@ -216,53 +167,53 @@ static void restore_break(void)
 {
 	uintptr_t now = (uintptr_t)RAW1(SYS_brk, 0);
 
-	if (now < snapshot->brk) {
-		snapshot->dirty |= DIRTY_MAPPINGS;
+	if (now < snapshot->image.brk) {
+		snapshot->notes.dirty |= DIRTY_MAPPINGS;
 	}
-	if (now != snapshot->brk && (uintptr_t)RAW1(SYS_brk, snapshot->brk) != snapshot->brk) {
+	if (now != snapshot->image.brk && (uintptr_t)RAW1(SYS_brk, snapshot->image.brk) != snapshot->image.brk) {
 		reprise_recycle(wire_Recycle_Mappings, "the program break cannot be restored");
 	}
 }
 
 static void undo_new_mappings(void)
 {
-	for (size_t i = 0; i < snapshot->fresh_count; i++) {
-		RAW2(SYS_munmap, snapshot->fresh[i].start, snapshot->fresh[i].end - snapshot->fresh[i].start);
+	for (size_t i = 0; i < snapshot->notes.fresh_count; i++) {
+		RAW2(SYS_munmap, snapshot->notes.fresh[i].start, snapshot->notes.fresh[i].end - snapshot->notes.fresh[i].start);
 	}
-	snapshot->fresh_count = 0;
+	snapshot->notes.fresh_count = 0;
 }
 
-void reprise_rewind(void)
+void snapshot_rewind(void)
 {
-	snapshot->found = snapshot->put_back = 0;
+	snapshot->hot.found = snapshot->hot.put_back = 0;
 	wire_show(&reprise_worker->wire, wire_Activity_Rewinding);
 	/* It reaps children, and the counters include their faults only then. */
-	reprise_prove_alone();
+	snapshot_prove_alone();
 	restore_break();
 	undo_new_mappings();
-	reprise_prove_mappings();
-	struct faults now = reprise_faults();
+	snapshot_prove_mappings();
+	struct faults now = snapshot_faults();
 	if (IS_PLANTED(PLANTED_OVERFLOW)) {
-		snapshot->faults.self = LONG_MIN;
+		snapshot->watch.faults.self = LONG_MIN;
 	}
-	bool is_fast = now.self == snapshot->faults.self && now.children == snapshot->faults.children
-	               && !(snapshot->dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
-	reprise_copy_hot();
+	bool is_fast = now.self == snapshot->watch.faults.self && now.children == snapshot->watch.faults.children
+	               && !(snapshot->notes.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
+	snapshot_copy_hot();
 	if (!is_fast) {
-		scan((uint64_t)(now.self - snapshot->faults.self + now.children - snapshot->faults.children));
+		scan((uint64_t)(now.self - snapshot->watch.faults.self + now.children - snapshot->watch.faults.children));
 	}
-	reprise_kernel_restore();
-	snapshot->rewinds++;
-	reprise_age();
-	reprise_plant_in_rewind();
+	snapshot_kernel_restore();
+	snapshot->watch.rewinds++;
+	snapshot_age();
+	snapshot_plant_in_rewind();
 	if (reprise_options.audits) {
-		reprise_audit(is_fast);
+		snapshot_audit(is_fast);
 	}
-	wire_rewound(&reprise_worker->wire, is_fast, snapshot->put_back);
-	snapshot->dirty = 0;
+	wire_rewound(&reprise_worker->wire, is_fast, snapshot->hot.put_back);
+	snapshot->notes.dirty = 0;
 	/* This comes last: a write from here on counts as one of the next request. A fast rewind leaves the count that it
 	 * has read: if it has faulted itself, the next one scans. */
 	if (!is_fast) {
-		snapshot->faults = reprise_faults();
+		snapshot->watch.faults = snapshot_faults();
 	}
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 
-#include "../raw.h"
+#include "../core/raw.h"
 
 struct page_range {
 	uint64_t start, end, categories;

@@ -27,22 +27,21 @@
 #include <sys/rseq.h>
 
 #include "../engine/heap.h"
-#include "../forker.h"
-#include "../raw.h"
-#include "clone.h"
-#include "interpose.h"
+#include "../core/raw.h"
+#include "../interpose/interpose.h"
 #include "kernel.h"
 #include "maps.h"
 #include "pages.h"
 #include "scan.h"
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 #include "take.h"
 #include "wire.h"
+#include "../core/descriptors.h"
 
 /* Most requests use less. When the stack grows, that is a page fault, and a mapping that the rewind has to undo. */
 #define STACK_DEPTH (256 * 1024)
 
-__attribute__((noinline)) void reprise_grow_stack(void)
+__attribute__((noinline)) void snapshot_grow_stack(void)
 {
 	volatile unsigned char *bytes = alloca(STACK_DEPTH);
 
@@ -68,11 +67,11 @@ static bool list_mapping(const struct mapping *mapping, const char *name, void *
 		listing->failed = "the process has too many mappings";
 		return false;
 	}
-	snapshot->mappings[listing->mappings++] = *mapping;
-	if (!is_writable || mapping->is_volatile || reprise_is_own(mapping->start, mapping->end)) {
+	snapshot->image.mappings[listing->mappings++] = *mapping;
+	if (!is_writable || mapping->is_volatile || snapshot_is_own(mapping->start, mapping->end)) {
 		return true;
 	}
-	snapshot->regions[listing->regions++] = (struct region){
+	snapshot->image.regions[listing->regions++] = (struct region){
 	    .start = mapping->start,
 	    .end = mapping->end,
 	    .image = listing->image,
@@ -86,12 +85,12 @@ static bool list_mapping(const struct mapping *mapping, const char *name, void *
 static const char *list_mappings(struct listing *listing)
 {
 	*listing = (struct listing){0};
-	if (RAW3(SYS_lseek, snapshot->own_smaps, 0, SEEK_SET) < 0
-	    || reprise_each_mapping_of(snapshot->own_smaps, list_mapping, listing) < 0) {
+	if (RAW3(SYS_lseek, snapshot->image.own_smaps, 0, SEEK_SET) < 0
+	    || snapshot_each_mapping_of(snapshot->image.own_smaps, list_mapping, listing) < 0) {
 		return "/proc/self/smaps cannot be read";
 	}
-	snapshot->mapping_count = listing->mappings;
-	snapshot->region_count = listing->regions;
+	snapshot->image.mapping_count = listing->mappings;
+	snapshot->image.region_count = listing->regions;
 	return listing->failed;
 }
 
@@ -159,18 +158,19 @@ static bool seal(int file)
 
 static const char *make_image(void)
 {
-	size_t size = snapshot->image_size;
+	size_t size = snapshot->image.size;
 	int file = (int)RAW2(SYS_memfd_create, "reprise-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	bool done = file >= 0 && RAW2(SYS_ftruncate, file, size) >= 0;
 
 	/* It is mapped before it is filled, so that the final list of mappings has it. The mapping is read-only, so its
 	 * pages are always those of the file. */
 	if (done) {
-		void *image = raw_map((void *)snapshot->own[OWN_IMAGE].start, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file);
-		done = image == (void *)snapshot->own[OWN_IMAGE].start;
+		void *image =
+		    raw_map((void *)snapshot->image.own[OWN_IMAGE].start, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file);
+		done = image == (void *)snapshot->image.own[OWN_IMAGE].start;
 	}
-	for (size_t i = 0; done && i < snapshot->region_count; i++) {
-		done = write_region(snapshot->own_pagemap, file, &snapshot->regions[i]);
+	for (size_t i = 0; done && i < snapshot->image.region_count; i++) {
+		done = write_region(snapshot->image.own_pagemap, file, &snapshot->image.regions[i]);
 	}
 	done = done && seal(file);
 	RAW1(SYS_close, file);
@@ -181,7 +181,7 @@ static const char *make_image(void)
  */
 static void drop_free(uintptr_t start, uintptr_t end, void *context)
 {
-	const struct region *region = reprise_region_of(start);
+	const struct region *region = snapshot_region_of(start);
 
 	(void)context;
 	start = TO_PAGE(start);
@@ -202,11 +202,11 @@ static void find_identity(void)
 	int *tid = NULL;
 
 	if (RAW2(SYS_prctl, PR_GET_TID_ADDRESS, &tid) >= 0 && tid) {
-		snapshot->identity[IDENTITY_THREAD] = (struct range){(uintptr_t)tid, (uintptr_t)tid + sizeof *tid};
+		snapshot->image.identity[IDENTITY_THREAD] = (struct range){(uintptr_t)tid, (uintptr_t)tid + sizeof *tid};
 	}
 	if (__rseq_size > 0) {
 		uintptr_t rseq = (uintptr_t)__builtin_thread_pointer() + (uintptr_t)__rseq_offset;
-		snapshot->identity[IDENTITY_RSEQ] = (struct range){rseq, rseq + sizeof(struct rseq)};
+		snapshot->image.identity[IDENTITY_RSEQ] = (struct range){rseq, rseq + sizeof(struct rseq)};
 	}
 }
 
@@ -219,34 +219,34 @@ static bool open_own_files(void)
 	if (smaps < 0 || pagemap < 0) {
 		return false;
 	}
-	snapshot->own_smaps = reprise_lift((int)smaps);
-	snapshot->own_pagemap = reprise_lift((int)pagemap);
+	snapshot->image.own_smaps = reprise_lift((int)smaps);
+	snapshot->image.own_pagemap = reprise_lift((int)pagemap);
 	return true;
 }
 
 static void drop_image(void)
 {
 	for (size_t i = OWN_HITS; i <= OWN_IMAGE; i++) {
-		RAW2(SYS_munmap, snapshot->own[i].start, snapshot->own[i].end - snapshot->own[i].start);
-		snapshot->own[i] = (struct range){0};
+		RAW2(SYS_munmap, snapshot->image.own[i].start, snapshot->image.own[i].end - snapshot->image.own[i].start);
+		snapshot->image.own[i] = (struct range){0};
 	}
 }
 
 /* If there is a snapshot, it is taken again. */
-bool reprise_take(const char **why)
+bool snapshot_take(const char **why)
 {
 	struct listing listing;
 
 	find_identity();
-	reprise_attributes_start();
-	snapshot->is_passed_by = snapshot->is_passed_by || (snapshot->dirty & DIRTY_PASSED_BY);
-	if (snapshot->is_taken) {
-		snapshot->brk = (uintptr_t)RAW1(SYS_brk, 0); /* and no signals: the forker has changed them */
+	interpose_attributes_start();
+	snapshot->image.is_passed_by = snapshot->image.is_passed_by || (snapshot->notes.dirty & DIRTY_PASSED_BY);
+	if (snapshot->image.is_taken) {
+		snapshot->image.brk = (uintptr_t)RAW1(SYS_brk, 0); /* and no signals: the forker has changed them */
 	} else {
-		reprise_kernel_take();
+		snapshot_kernel_take();
 	}
 	if (snapshot->isolation == wire_Isolation_Rewind) {
-		if (snapshot->is_taken) {
+		if (snapshot->image.is_taken) {
 			drop_image();
 		} else if (!open_own_files()) {
 			*why = "/proc/self cannot be read";
@@ -256,24 +256,24 @@ bool reprise_take(const char **why)
 		if ((*why = list_mappings(&listing))) {
 			return false;
 		}
-		snapshot->image_size = listing.image;
-		snapshot->hits = map_own(&snapshot->own[OWN_HITS], TO_PAGE(listing.image / PAGE + 1));
+		snapshot->image.size = listing.image;
+		snapshot->hot.hits = map_own(&snapshot->image.own[OWN_HITS], TO_PAGE(listing.image / PAGE + 1));
 		void *image = raw_map(NULL, listing.image, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-		if (!snapshot->hits || raw_failed(image)) {
+		if (!snapshot->hot.hits || raw_failed(image)) {
 			*why = "there is no room for the image";
 			return false;
 		}
-		snapshot->image = image;
-		snapshot->own[OWN_IMAGE] = (struct range){(uintptr_t)image, (uintptr_t)image + listing.image};
-		reprise_heap_each_free(drop_free, NULL);
+		snapshot->image.bytes = image;
+		snapshot->image.own[OWN_IMAGE] = (struct range){(uintptr_t)image, (uintptr_t)image + listing.image};
+		engine_heap_each_free(drop_free, NULL);
 		if ((*why = make_image()) || (*why = list_mappings(&listing))) {
 			return false;
 		}
-		if (listing.image != snapshot->image_size) {
+		if (listing.image != snapshot->image.size) {
 			*why = "memory changed while the snapshot was taken";
 			return false;
 		}
 	}
-	snapshot->is_taken = true;
+	snapshot->image.is_taken = true;
 	return true;
 }

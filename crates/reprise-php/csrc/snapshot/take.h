@@ -7,7 +7,7 @@
 #include "wire.h"
 
 /* False: `why` has the reason. */
-bool reprise_take(const char **why);
-void reprise_grow_stack(void);
+bool snapshot_take(const char **why);
+void snapshot_grow_stack(void);
 
 #endif

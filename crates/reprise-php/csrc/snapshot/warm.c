@@ -21,7 +21,7 @@
 #include <locale.h>
 #include <string.h>
 
-#include "snapshot.h"
+#include "../core/snapshot_state.h"
 #include "warm.h"
 
 static void encrypt(void)
@@ -61,7 +61,7 @@ static void make_tls_context(void)
 	}
 }
 
-void reprise_warm_libraries(void)
+void snapshot_warm_libraries(void)
 {
 	if (zend_get_module_started("openssl") == SUCCESS) {
 		encrypt();
@@ -69,25 +69,15 @@ void reprise_warm_libraries(void)
 	}
 }
 
-void reprise_hold_locale(void)
+void snapshot_hold_locale(void)
 {
 	const char *name = setlocale(LC_ALL, NULL);
 
-	snapshot->has_loose_locale = !name || !newlocale(LC_ALL_MASK, name, NULL);
-}
-
-/* On PHP's stack, within a request. A name that the template would not take is not noted. */
-void reprise_note_locale(const char *name)
-{
-	size_t size = strlen(name);
-
-	if (size < REPRISE_LOCALE && strcmp(name, "C") != 0 && strcmp(name, "POSIX") != 0) {
-		memcpy(snapshot->locale, name, size + 1);
-	}
+	snapshot->learned.has_loose_locale = !name || !newlocale(LC_ALL_MASK, name, NULL);
 }
 
 /* The name lies in memory to which clones write: it is copied before it is checked. It may name no path. */
-bool reprise_learn_locale(const char *shared)
+bool snapshot_learn_locale(const char *shared)
 {
 	char name[REPRISE_LOCALE];
 

@@ -1,9 +1,0 @@
-/* The soft limit of a request. */
-#ifndef REPRISE_OVERTIME_H
-#define REPRISE_OVERTIME_H
-
-void reprise_overtime_start(void);  /* once, when PHP's modules have started */
-void reprise_overtime_watch(void);  /* in each process that runs code */
-void reprise_overtime_forget(void); /* a request begins */
-
-#endif

@@ -1,0 +1,11 @@
+/* Which request bodies PHP takes: a forker tells the front when it is ready. */
+#ifndef REPRISE_BODIES_H
+#define REPRISE_BODIES_H
+
+#include "wire.h"
+
+struct wire_Bodies;
+void request_describe_bodies(struct wire_Bodies *bodies);         /* of a forker that has booted nothing */
+void request_describe_bodies_of_boot(struct wire_Bodies *bodies); /* of a template: the settings of its boot */
+
+#endif
