@@ -2,6 +2,7 @@
 //! classic mode without the package, for two visitors who take turns, and nothing of one is seen by the other.
 
 mod address;
+mod changes;
 mod front_controller;
 mod hosts;
 mod pair;

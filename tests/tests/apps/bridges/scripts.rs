@@ -1,9 +1,9 @@
-//! WordPress' scripts that the boot has registered (mu-plugins/reprise/scripts.php): what stands beside their files is the visitor's.
+//! WordPress' plugin: what stands beside scripts that the boot has registered (mu-plugins/reprise/scripts.php) is the visitor's.
 
 use std::fs;
 
 use tests::bridged::{self, HOST};
-use tests::{Server, Setup};
+use tests::{Server, Setup, wait_until};
 
 /// A plugin whose scripts are registered in the boot, with something of its own behind and before what WordPress says; a cookie is a user's number.
 const SAID: &str = r#"<?php
@@ -76,4 +76,19 @@ fn told(classic: &Server, kept: &Server, more: &str) {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 2, "a user is told something else than nobody");
+}
+
+/// WordPress' plugin is a file and a directory: without the directory the site runs in classic mode, and the log says why.
+#[test]
+fn a_plugin_that_is_not_whole_says_what_is_missing() {
+    let (_database, _place, application) = bridged::build_wordpress();
+    let root = application.join("htdocs");
+    let plugins = root.join("wp-content/mu-plugins");
+    fs::remove_dir_all(plugins.join("reprise")).unwrap();
+    let server = Setup::root(&root).application("cache_memory = 0").start();
+    let response = server.client().request("GET", "/post-5/", &[("Host", HOST)], b"");
+    assert!(response.status == 200 && response.text().contains("</html>"), "{}", response.text());
+    let missing =
+        format!("no page is cached, because {}/reprise is missing: copy that directory, too.", plugins.display());
+    wait_until("the log says it", 10, || server.log().contains(&missing));
 }
