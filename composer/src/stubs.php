@@ -229,6 +229,18 @@ if (!function_exists('reprise_cache_increment')) {
     }
 }
 
+if (!function_exists('reprise_memo')) {
+    /**
+     * Calls the function.
+     *
+     * @param list<mixed> $arguments
+     */
+    function reprise_memo(callable $function, array $arguments, ?string $version = null): mixed
+    {
+        return $function(...$arguments);
+    }
+}
+
 if (!function_exists('reprise_cache_invalidate')) {
     /**
      * Works as reprise_cache() does.

@@ -270,6 +270,27 @@ function reprise_cache_delete_many(array $keys): bool {}
 function reprise_cache_increment(string $key, int $by = 1, int $ttl = 0): int|false {}
 
 /**
+ * Returns what $function returns for $arguments. The result is computed once and read by all workers, without a copy if it consists of arrays and strings;
+ * objects are unserialized each time. Only for pure functions: the result has to depend on the arguments alone, and on the code. Whatever depends on a visitor, the
+ * language or a setting is an argument, or the function must not be used: all visitors share the results.
+ *
+ * A result is found by a digest of the arguments, of the function's class, name, file and line, and of the release. Without a release it ends at a reload,
+ * unless $version says that the code is the same: then it is found as long as the function's file has the same size and time.
+ * What that code calls is the caller's to know: put its version into $version.
+ *
+ * Results have a quarter of the data cache at most. Nothing that the application stores leaves for them, and they leave first. One that is larger than a
+ * 128th of the data cache is not kept, nor is one whose function throws. Two workers that need it at the same time compute it twice.
+ *
+ * Throws ValueError if $function has an object, static variables or variables of `use`, and TypeError if $arguments has other values than null, booleans, numbers,
+ * strings, and arrays of such, which may be 64 within each other.
+ *
+ * @param list<mixed> $arguments
+ * @elsewhere Calls the function.
+ *     return $function(...$arguments);
+ */
+function reprise_memo(callable $function, array $arguments, ?string $version = null): mixed {}
+
+/**
  * All values with one of $tags are gone, those that are being computed too. Returns whether there is a data cache.
  *
  * @param list<string> $tags

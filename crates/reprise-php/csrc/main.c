@@ -75,6 +75,7 @@ enum {
 	OPT_HOSTS,
 	OPT_MEASURE,
 	OPT_GENERATION,
+	OPT_RELEASE,
 	OPT_MAX_AGE,
 	OPT_MAX_MEMORY,
 	OPT_UFFD,
@@ -113,6 +114,7 @@ const char *__asan_default_options(void)
 static const struct option long_options[] = {
     {"name", required_argument, NULL, OPT_NAME},
     {"generation", required_argument, NULL, OPT_GENERATION},
+    {"release", required_argument, NULL, OPT_RELEASE},
     {"control", required_argument, NULL, OPT_CONTROL},
     {"lifeline", required_argument, NULL, OPT_LIFELINE},
     {"ini", required_argument, NULL, OPT_INI},
@@ -278,6 +280,7 @@ int reprise_php_main(int argc, char **argv)
 		switch (option) {
 		case OPT_NAME: reprise_options.name = optarg; break;
 		case OPT_GENERATION: reprise_options.generation = (uint32_t)number(optarg); break;
+		case OPT_RELEASE: reprise_options.release = optarg; break;
 		case OPT_CONTROL: reprise_options.control = number(optarg); break;
 		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
 		case OPT_INI: /* used by bench/rewind, whose settings are no secret */

@@ -241,6 +241,7 @@ fn php_application(
     arguments.extend(["--data-staleness".to_owned(), store::staleness(application).to_string()]);
     if let Some(unpacked) = application.unpacked.as_ref().filter(|one| one.id.is_some()) {
         arguments.extend(["--file-cache".to_owned(), unpacked.opcache.to_string_lossy().into_owned()]);
+        arguments.extend(unpacked.id.iter().flat_map(|id| ["--release".to_owned(), id.clone()]));
     }
     if application.kept_connections > 0 {
         arguments.extend(["--kept-connections".to_owned(), application.kept_connections.to_string()]);

@@ -54,6 +54,8 @@ pub struct Terms<'a> {
     pub cost: u32,
     /// See [`Entry::kind`].
     pub kind: u32,
+    /// A result of a pure function: nothing else leaves for it.
+    pub is_memo: bool,
 }
 
 /// An entry with a number counts in place if its kind is this.
@@ -153,7 +155,8 @@ impl Process {
         let view = self.view;
         let hash = view.hash(terms.key);
         let mut locked = self.lock().ok_or(Refused::NoPlace)?;
-        let offset = locked.allocate(size, terms.now);
+        let offset =
+            if terms.is_memo { locked.allocate_memo(size, terms.now) } else { locked.allocate(size, terms.now) };
         let Some(offset) = offset else {
             view.header().refused.fetch_add(1, Ordering::Relaxed);
             return Err(Refused::Full);
@@ -194,7 +197,7 @@ impl Process {
         let Some(mut locked) = self.lock() else { return false };
         let place = locked.process.place() - 1;
         let old = locked.of_key(hash, key);
-        let holds = match condition {
+        let mut holds = match condition {
             Condition::Any => true,
             Condition::Absent => old.is_none_or(|old| !view.is_good(old.entry, old.offset, now)),
             Condition::Untouched(count) => view.key(hash).load(Ordering::Acquire) == count,
@@ -205,10 +208,14 @@ impl Process {
         if holds {
             view.key(hash).fetch_add(1, Ordering::AcqRel);
             let slot = match old {
-                Some(old) => old.slot,
-                None => locked.slot_for(hash, now),
+                Some(old) => Some(old.slot),
+                None if view.is_memo(offset) => locked.slot_for_memo(hash, now),
+                None => Some(locked.slot_for(hash, now)),
             };
-            locked.link(slot, old.map(|old| old.offset), hash, offset);
+            match slot {
+                Some(slot) => locked.link(slot, old.map(|old| old.offset), hash, offset),
+                None => holds = false,
+            }
         }
         view.reader(place).pending.store(0, Ordering::Release);
         drop(locked);
@@ -316,7 +323,8 @@ impl Locked<'_> {
                 self.process.touch(offset, size_of::<Entry>() as u64, false);
                 let (hot, bit) = view.hot(slot);
                 let is_hot = hot.load(Ordering::Relaxed) & bit != 0;
-                if !view.is_good(view.entry(offset), offset, now) { 1 } else { 2 + u32::from(is_hot) }
+                let leaves_first = view.is_memo(offset) || !view.is_good(view.entry(offset), offset, now);
+                if leaves_first { 1 } else { 2 + u32::from(is_hot) }
             };
             if rank < best.0 {
                 best = (rank, slot);
@@ -336,6 +344,23 @@ impl Locked<'_> {
             self.unlink(best.1);
         }
         best.1
+    }
+
+    /// The same for a result of a pure function: nothing but another such result, or what is no longer good, leaves for it.
+    fn slot_for_memo(&mut self, hash: u64, now: u64) -> Option<u64> {
+        let view = self.view();
+        let mut found = None;
+        for slot in view.slots(hash) {
+            let offset = slot_offset(view.slot(slot).load(Ordering::Relaxed));
+            if offset == 0 {
+                return Some(slot);
+            }
+            self.process.touch(offset, size_of::<Entry>() as u64, false);
+            if view.is_memo(offset) || !view.is_good(view.entry(offset), offset, now) {
+                found = Some(slot);
+            }
+        }
+        found.inspect(|&slot| self.unlink(slot))
     }
 
     fn link(&mut self, slot: u64, old: Option<u64>, hash: u64, offset: u64) {

@@ -94,6 +94,8 @@ pub struct Storing {
     pub cost: u32,
     /// See [`Value::kind`].
     pub kind: u32,
+    /// A result of a pure function: nothing else leaves for it.
+    pub is_memo: bool,
 }
 
 /// Room for a value.
@@ -243,6 +245,7 @@ pub unsafe extern "C" fn segment_reserve(
             hard: storing.hard,
             cost: storing.cost,
             kind: storing.kind,
+            is_memo: storing.is_memo,
         };
         match process.reserve(&terms, size as u64) {
             Ok(offset) => {

@@ -12,7 +12,7 @@ pub const MAGIC: u64 = 0x5245_5052_4953_4531;
 /// The same of one that another build has found. Values in it may be older than what was removed since, so nobody begins to use it again.
 pub const ABANDONED: u64 = MAGIC ^ 1;
 /// Changes with everything in this file, and with how values are laid out.
-pub const LAYOUT: u32 = 4;
+pub const LAYOUT: u32 = 5;
 /// The smallest segment, in bytes.
 pub const SMALLEST: u64 = 1 << 20;
 /// The largest.
@@ -49,7 +49,8 @@ pub struct Header {
     pub high: AtomicU32,
     /// The region that takes new entries, plus one.
     pub open: AtomicU32,
-    _room: AtomicU32,
+    /// The same for results of pure functions ([`Region::is_memo`]).
+    pub open_memo: AtomicU32,
     /// Moves on when something was unlinked.
     pub epoch: AtomicU64,
     /// Moves on when everything is flushed.
@@ -186,7 +187,8 @@ pub struct Region {
     pub span: AtomicU32,
     /// Changes when its pages are given back to the kernel.
     pub birth: AtomicU32,
-    _room: AtomicU32,
+    /// 1: its entries are results of pure functions. They have regions of their own, of which there are few, and leave before others.
+    pub is_memo: AtomicU32,
     /// When it was opened: a number.
     pub opened: AtomicU64,
     /// Readers of this epoch or a later one see nothing in it.
@@ -371,6 +373,11 @@ impl Geometry {
     pub const fn largest(&self) -> u64 {
         let most = self.regions as u64 / 8 * self.chunk;
         if most > self.chunk { most } else { self.chunk }
+    }
+
+    /// Regions that results of pure functions may have: a quarter.
+    pub const fn memo_share(&self) -> u32 {
+        if self.regions / 4 > 1 { self.regions / 4 } else { 1 }
     }
 
     /// Regions that are kept free of entries, so that a store finds one while readers hold others.

@@ -55,6 +55,21 @@ impl View {
         (live, retired)
     }
 
+    /// Whether an entry is a result of a pure function.
+    pub(crate) fn is_memo(&self, offset: u64) -> bool {
+        self.is_of_memo(self.region_of(offset))
+    }
+
+    fn is_of_memo(&self, region: u32) -> bool {
+        self.region(region).is_memo.load(Ordering::Relaxed) == 1
+    }
+
+    /// Regions with results of pure functions, and such as may not be used again yet.
+    fn memo_regions(&self) -> impl Iterator<Item = u32> {
+        let is_used = |region: &u32| !matches!(self.state(*region), State::Free | State::Part);
+        (0..self.geometry.regions).filter(move |region| is_used(region) && self.is_of_memo(*region))
+    }
+
     fn free_regions(&self) -> impl Iterator<Item = u32> {
         (0..self.geometry.regions).filter(|&region| self.state(region) == State::Free)
     }
@@ -88,6 +103,51 @@ impl Locked<'_> {
         Some(offset)
     }
 
+    /// Room for a result of a pure function. None: there is none without that anything else leaves, or it is larger than a region.
+    pub(crate) fn allocate_memo(&mut self, size: u64, now: u64) -> Option<u64> {
+        let view = self.view();
+        let offset = self.give_memo(size, now)?;
+        view.reader(self.process.place() - 1).pending.store(view.region_of(offset) + 1, Ordering::Release);
+        Some(offset)
+    }
+
+    fn give_memo(&mut self, size: u64, now: u64) -> Option<u64> {
+        let view = self.view();
+        if size > view.geometry.chunk {
+            return None;
+        }
+        let open = view.header().open_memo.load(Ordering::Relaxed);
+        if open > 0 {
+            let cursor = u64::from(view.region(open - 1).cursor.load(Ordering::Relaxed));
+            if cursor + size <= view.geometry.chunk {
+                return Some(self.take(open - 1, cursor, size));
+            }
+        }
+        if view.memo_regions().count() as u32 >= view.geometry.memo_share() {
+            let may = |&region: &u32| view.state(region) == State::Full && !self.is_pending(region);
+            let oldest = view.memo_regions().filter(may);
+            let oldest = oldest.min_by_key(|&region| view.region(region).opened.load(Ordering::Relaxed))?;
+            self.evict(oldest, 0, now);
+        }
+        self.reclaim(now);
+        // The spare ones are for what the application stores.
+        if view.memo_regions().count() as u32 >= view.geometry.memo_share()
+            || view.free_regions().count() as u32 <= view.geometry.spare()
+        {
+            return None;
+        }
+        let fresh = self.find_free(now)?;
+        if open > 0 {
+            view.set_state(open - 1, State::Full);
+        }
+        point();
+        self.open(fresh, State::Open);
+        view.region(fresh).is_memo.store(1, Ordering::Relaxed);
+        point();
+        view.header().open_memo.store(fresh + 1, Ordering::Relaxed);
+        Some(self.take(fresh, 0, size))
+    }
+
     fn give(&mut self, size: u64, now: u64) -> Option<u64> {
         let view = self.view();
         if size > view.geometry.chunk {
@@ -118,6 +178,7 @@ impl Locked<'_> {
         region.cursor.store(0, Ordering::Relaxed);
         region.live.store(0, Ordering::Relaxed);
         region.span.store(1, Ordering::Relaxed);
+        region.is_memo.store(0, Ordering::Relaxed);
         region.opened.store(view.header().opened.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         view.set_state(number, state);
     }
@@ -197,14 +258,18 @@ impl Locked<'_> {
         Some(self.take(first, 0, size))
     }
 
-    /// The open region is the one that the header names, and it alone is in that state: somebody died between the two.
+    /// The open regions are those that the header names, and they alone are in that state: somebody died between the two.
     pub(crate) fn repair_open(&mut self) {
-        let view = self.view();
-        let open = view.header().open.load(Ordering::Relaxed);
-        if open > view.geometry.regions || (open > 0 && view.state(open - 1) != State::Open) {
-            view.header().open.store(0, Ordering::Relaxed);
+        let (view, header) = (self.view(), self.view().header());
+        for (word, is_memo) in [(&header.open, false), (&header.open_memo, true)] {
+            let open = word.load(Ordering::Relaxed);
+            let is_right = |region: u32| view.state(region) == State::Open && view.is_of_memo(region) == is_memo;
+            if open > view.geometry.regions || (open > 0 && !is_right(open - 1)) {
+                word.store(0, Ordering::Relaxed);
+            }
         }
-        for number in (0..view.geometry.regions).filter(|number| number + 1 != open) {
+        let open = [&header.open, &header.open_memo].map(|word| word.load(Ordering::Relaxed));
+        for number in (0..view.geometry.regions).filter(|number| !open.contains(&(number + 1))) {
             if view.state(number) == State::Open {
                 view.set_state(number, State::Full);
             }
@@ -290,7 +355,7 @@ impl Locked<'_> {
                 return;
             }
             let Some(victim) = self.choose() else { return };
-            if turns < MOST_TURNS && self.gets_another_turn(victim, now) {
+            if turns < MOST_TURNS && !view.is_of_memo(victim) && self.gets_another_turn(victim, now) {
                 turns += 1;
                 continue;
             }
@@ -298,16 +363,21 @@ impl Locked<'_> {
         }
     }
 
-    /// The region that costs least: one with more garbage than entries, else the oldest.
+    /// The region that costs least: one with results of pure functions, else one with more garbage than entries, else the oldest.
     fn choose(&self) -> Option<u32> {
         let view = self.view();
         let may = |&region: &u32| view.state(region) == State::Full && !self.is_pending(region);
+        let opened = |region: &u32| view.region(*region).opened.load(Ordering::Relaxed);
+        let of_memo = view.memo_regions().filter(may).min_by_key(opened);
+        if of_memo.is_some() {
+            return of_memo;
+        }
         let live = |region: u32| u64::from(view.region(region).live.load(Ordering::Relaxed));
         let emptiest = (0..view.geometry.regions).filter(may).min_by_key(|&region| live(region))?;
         if live(emptiest) < view.geometry.chunk / 2 {
             return Some(emptiest);
         }
-        (0..view.geometry.regions).filter(may).min_by_key(|&region| view.region(region).opened.load(Ordering::Relaxed))
+        (0..view.geometry.regions).filter(may).min_by_key(opened)
     }
 
     /// Unlinks all entries of a region. Those that were used move, as long as there is room in `budget` bytes.
@@ -330,7 +400,7 @@ impl Locked<'_> {
             if let Some(slot) = view.linked_slot(entry, offset) {
                 let (hot, bit) = view.hot(slot);
                 let was_used = hot.fetch_and(!bit, Ordering::Relaxed) & bit != 0;
-                let stays = was_used && size <= budget && view.is_good(entry, offset, now);
+                let stays = was_used && size <= budget && !view.is_of_memo(number) && view.is_good(entry, offset, now);
                 if !(stays && self.move_entry(slot, offset, size, now)) {
                     view.slot(slot).store(0, Ordering::Release);
                     view.header().evicted.fetch_add(1, Ordering::Relaxed);

@@ -30,6 +30,7 @@ fn work(process: &mut Process, seed: u64, steps: u64) {
                     hard: 0,
                     cost: 0,
                     kind: 0,
+                    is_memo: random.below(3) == 0,
                 };
                 if let Ok(offset) = process.reserve(&terms, words * 8) {
                     let at = u64::from(process.view.entry(offset).value_at);

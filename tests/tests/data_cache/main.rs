@@ -9,3 +9,4 @@ mod data_cache_isolation;
 mod data_cache_seen;
 mod data_cache_suites;
 mod data_cache_tables;
+mod memo;

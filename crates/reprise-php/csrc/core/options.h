@@ -26,6 +26,7 @@ struct reprise_options {
 	const char *phar_path; /* that phar; NULL: there is none */
 	int userfaultfd;       /* /dev/userfaultfd, opened; -1: not given */
 	const char *needs;     /* what the supervisor has found and said of what a rewind needs; NULL: it has not tried */
+	const char *release;   /* whose files are served; NULL: of none */
 	uint32_t generation;   /* ordinal of the generation, from 1 for each application */
 	const char **set;      /* NAME=VALUE of settings that scripts may change */
 	size_t set_count;

@@ -7,6 +7,7 @@
  * entries.c  values by their keys
  * whole.c    values by their tags, all values, and what is counted
  * locks.c    locks by name
+ * memo.c     results of pure functions
  * kept.c     strings in the store of all nodes alone
  * cluster.c  values that other nodes have, and what is told to them; talk.c: conversations with the process that knows
  *            them (crates/store)

@@ -78,6 +78,7 @@ static struct segment_Storing terms(const struct data_order *order, enum data_ki
 	    .hard = soft ? soft + order->stale : 0,
 	    .cost = order->cost,
 	    .kind = (uint32_t)kind,
+	    .is_memo = order->is_memo,
 	};
 }
 

@@ -23,6 +23,7 @@ struct data_order {
 	uint64_t ttl, stale; /* milliseconds; a ttl of 0: for ever */
 	uint32_t cost;       /* microseconds */
 	uint32_t condition;  /* of segment_publish */
+	bool is_memo;        /* nothing else leaves for it */
 	uint64_t number;
 };
 

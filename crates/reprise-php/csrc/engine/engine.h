@@ -39,6 +39,7 @@
  * opcache_status.c     opcache_get_status(), and requests for opcache alone
  * output.c             the output layer
  * patterns.c           compiled regular expressions
+ * pure.c               whether a callable can be a pure function, and where it is declared
  * request_state.h      the running request: exit status, connection, time limit
  * session.c            ext/session
  * shutdown_functions.c shutdown functions of a worker script's boot

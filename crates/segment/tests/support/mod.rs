@@ -47,8 +47,19 @@ pub fn store(
 ) -> Result<bool, Refused> {
     let tags: Vec<_> = tags.iter().filter_map(|tag| process.tag(tag)).collect();
     let flush = process.flushes();
-    let terms = Terms { key, tags: &tags, flush, now: 1, soft: 0, hard, cost: 0, kind: 0 };
-    let offset = process.reserve(&terms, words * 8)?;
+    let terms = Terms { key, tags: &tags, flush, now: 1, soft: 0, hard, cost: 0, kind: 0, is_memo: false };
+    put(process, &terms, seed, words, condition)
+}
+
+/// The same for a result of a pure function.
+pub fn store_memo(process: &mut Process, key: &[u8], seed: u64, words: u64) -> Result<bool, Refused> {
+    let flush = process.flushes();
+    let terms = Terms { key, tags: &[], flush, now: 1, soft: 0, hard: 0, cost: 0, kind: 0, is_memo: true };
+    put(process, &terms, seed, words, Condition::Absent)
+}
+
+fn put(process: &mut Process, terms: &Terms, seed: u64, words: u64, condition: Condition) -> Result<bool, Refused> {
+    let offset = process.reserve(terms, words * 8)?;
     let at = process.view.entry(offset).value_at;
     // SAFETY: what was reserved.
     unsafe {
