@@ -1,6 +1,6 @@
 /*
- * Entry of reprise-php: reads the arguments the supervisor gave (they are no interface for people) and becomes the
- * prototype of one application. It is started as the application's user, never as root.
+ * Entry of reprise-php: reads the settings that the supervisor gives in a memory file, and becomes the prototype of one
+ * application. It is started as the application's user, never as root.
  *
  * Each folder may use those that stand below it here, and no other; a symbol begins with the name of its folder, one of
  * core with reprise_ (scripts/circles looks):
@@ -60,44 +60,7 @@
 #include "core/worker_state.h"
 #include "core/forker_state.h"
 
-enum {
-	OPT_NAME = 1,
-	OPT_CONTROL,
-	OPT_LIFELINE,
-	OPT_INI,
-	OPT_SETTINGS_FILE,
-	OPT_ISOLATION,
-	OPT_AUDIT,
-	OPT_SCRUB,
-	OPT_KEPT,
-	OPT_KEPT_NETWORKS,
-	OPT_MAX_REQUESTS,
-	OPT_HOSTS,
-	OPT_MEASURE,
-	OPT_GENERATION,
-	OPT_RELEASE,
-	OPT_MAX_AGE,
-	OPT_MAX_MEMORY,
-	OPT_UFFD,
-	OPT_NEEDS,
-	OPT_TRY_NEEDS,
-	OPT_DATA,
-	OPT_DATA_ADDRESS,
-	OPT_DATA_SIZE,
-	OPT_DATA_WAIT,
-	OPT_DATA_STALENESS,
-	OPT_STORE,
-	OPT_PHAR,
-	OPT_PHAR_PATH,
-	OPT_WATCH,
-	OPT_WATCH_EXCEPT,
-	OPT_PHP_INI,
-	OPT_FILE_CACHE,
-	OPT_COMPILE,
-	OPT_SETTINGS,
-	OPT_SYMBOLS,
-	OPT_VERSION
-};
+enum { OPT_NAME = 1, OPT_SETTINGS_FILE, OPT_UFFD, OPT_TRY_NEEDS, OPT_COMPILE, OPT_SETTINGS, OPT_SYMBOLS, OPT_VERSION };
 
 #ifdef __SANITIZE_ADDRESS__
 /* PHP's libraries free some memory only when the process ends, so leaks are not reported. AddressSanitizer handles no
@@ -112,38 +75,11 @@ const char *__asan_default_options(void)
 #endif
 
 static const struct option long_options[] = {
-    {"name", required_argument, NULL, OPT_NAME},
-    {"generation", required_argument, NULL, OPT_GENERATION},
-    {"release", required_argument, NULL, OPT_RELEASE},
-    {"control", required_argument, NULL, OPT_CONTROL},
-    {"lifeline", required_argument, NULL, OPT_LIFELINE},
-    {"ini", required_argument, NULL, OPT_INI},
     {"settings-file", required_argument, NULL, OPT_SETTINGS_FILE},
-    {"isolation", required_argument, NULL, OPT_ISOLATION},
-    {"audit", no_argument, NULL, OPT_AUDIT},
-    {"scrub", no_argument, NULL, OPT_SCRUB},
-    {"kept-connections", required_argument, NULL, OPT_KEPT},
-    {"kept-networks", required_argument, NULL, OPT_KEPT_NETWORKS},
-    {"max-requests", required_argument, NULL, OPT_MAX_REQUESTS},
-    {"max-age", required_argument, NULL, OPT_MAX_AGE},
-    {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
-    {"hosts", required_argument, NULL, OPT_HOSTS},
-    {"measure", no_argument, NULL, OPT_MEASURE},
-    {"data", required_argument, NULL, OPT_DATA},
-    {"data-address", required_argument, NULL, OPT_DATA_ADDRESS},
-    {"data-size", required_argument, NULL, OPT_DATA_SIZE},
-    {"data-wait", required_argument, NULL, OPT_DATA_WAIT},
-    {"data-staleness", required_argument, NULL, OPT_DATA_STALENESS},
-    {"store", required_argument, NULL, OPT_STORE},
-    {"phar", required_argument, NULL, OPT_PHAR},
-    {"phar-path", required_argument, NULL, OPT_PHAR_PATH},
-    {"watch", no_argument, NULL, OPT_WATCH},
-    {"watch-except", required_argument, NULL, OPT_WATCH_EXCEPT},
-    {"userfaultfd", required_argument, NULL, OPT_UFFD},
-    {"needs", required_argument, NULL, OPT_NEEDS},
+    /* For people who list processes: the settings have it, too. */
+    {"name", required_argument, NULL, OPT_NAME},
+    {"userfaultfd", required_argument, NULL, OPT_UFFD}, /* with --try-needs */
     {"try-needs", no_argument, NULL, OPT_TRY_NEEDS},
-    {"php-ini", required_argument, NULL, OPT_PHP_INI},
-    {"file-cache", required_argument, NULL, OPT_FILE_CACHE},
     {"compile", required_argument, NULL, OPT_COMPILE},
     {"settings", no_argument, NULL, OPT_SETTINGS},
     {"symbols", no_argument, NULL, OPT_SYMBOLS},
@@ -202,20 +138,6 @@ static bool make_service_memory(void)
 	return true;
 }
 
-static bool choose_isolation(const char *word)
-{
-	static const char *const words[] = wire_ISOLATIONS;
-
-	for (int i = wire_Isolation_Auto; i <= wire_Isolation_Fork; i++) {
-		if (strcmp(word, words[i]) == 0) {
-			reprise_options.isolation = (enum wire_Isolation)i;
-			return true;
-		}
-	}
-	fprintf(stderr, "reprise-php: --isolation must be auto, rewind or fork: %s\n", word);
-	return false;
-}
-
 /* For `reprise`: what a rewind needs, in a process of the user and with the rights that templates have. */
 static int print_needs(void)
 {
@@ -256,7 +178,7 @@ static int compile_to(const char *directory)
 int reprise_php_main(int argc, char **argv)
 {
 	bool asks_settings = false, asks_symbols = false, tries_needs = false;
-	const char *compiles_to = NULL, *file_cache = NULL;
+	const char *compiles_to = NULL;
 	int option;
 
 #if !defined(__x86_64__)
@@ -278,57 +200,17 @@ int reprise_php_main(int argc, char **argv)
 	mallopt(M_TOP_PAD, 1 << 20);
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (option) {
-		case OPT_NAME: reprise_options.name = optarg; break;
-		case OPT_GENERATION: reprise_options.generation = (uint32_t)number(optarg); break;
-		case OPT_RELEASE: reprise_options.release = optarg; break;
-		case OPT_CONTROL: reprise_options.control = number(optarg); break;
-		case OPT_LIFELINE: reprise_options.lifeline = number(optarg); break;
-		case OPT_INI: /* used by bench/rewind, whose settings are no secret */
-			if (!reprise_add_ini(optarg)) {
-				return wire_Exit_Usage;
-			}
-			break;
+		case OPT_NAME: break;
 		case OPT_SETTINGS_FILE:
 			if (!reprise_read_settings(number(optarg))) {
 				return wire_Exit_Usage;
 			}
 			break;
-		case OPT_ISOLATION:
-			if (!choose_isolation(optarg)) {
-				return wire_Exit_Usage;
-			}
-			break;
-		case OPT_AUDIT: reprise_options.audits = true; break;
-		case OPT_SCRUB: reprise_options.scrubs = true; break;
-		case OPT_KEPT: reprise_options.kept = (uint32_t)number(optarg); break;
-		case OPT_KEPT_NETWORKS: reprise_options.kept_networks = optarg; break;
-		case OPT_HOSTS: reprise_options.hosts = optarg; break;
-		case OPT_MAX_REQUESTS: reprise_options.max_requests = strtoull(optarg, NULL, 10); break;
-		case OPT_MAX_AGE: reprise_options.max_age = strtoull(optarg, NULL, 10); break;
-		case OPT_MAX_MEMORY: reprise_options.max_memory_kib = strtoull(optarg, NULL, 10) / 1024; break;
-		case OPT_MEASURE: reprise_options.measures = true; break;
-		case OPT_DATA: reprise_options.data_file = number(optarg); break;
-		case OPT_DATA_ADDRESS: reprise_options.data_address = strtoull(optarg, NULL, 10); break;
-		case OPT_DATA_SIZE: reprise_options.data_size = strtoull(optarg, NULL, 10); break;
-		case OPT_DATA_WAIT: reprise_options.data_wait = strtoull(optarg, NULL, 10); break;
-		case OPT_DATA_STALENESS: reprise_options.data_staleness = strtoull(optarg, NULL, 10); break;
-		case OPT_STORE: reprise_options.data_store = number(optarg); break;
-		case OPT_PHAR: reprise_options.phar = number(optarg); break;
-		case OPT_PHAR_PATH: reprise_options.phar_path = optarg; break;
-		case OPT_WATCH: reprise_options.watches = true; break;
-		case OPT_WATCH_EXCEPT:
-			if (!reprise_append(&reprise_options.watch_except, &reprise_options.watch_except_count, optarg)) {
-				return wire_Exit_Internal;
-			}
-			break;
-		case OPT_PHP_INI: reprise_options.php_ini = optarg; break;
-		case OPT_FILE_CACHE: file_cache = optarg; break;
+		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
+		case OPT_TRY_NEEDS: tries_needs = true; break;
 		case OPT_COMPILE: compiles_to = optarg; break;
 		case OPT_SETTINGS: asks_settings = true; break;
 		case OPT_SYMBOLS: asks_settings = asks_symbols = true; break;
-		case OPT_NEEDS: reprise_options.needs = optarg; break;
-		case OPT_TRY_NEEDS: tries_needs = true; break;
-		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
 		case OPT_VERSION:
 			choose_profile();
 			printf("reprise-php %s\nphp %s\nbuilt %s\nlibphp %s\nini %s\n", REPRISE_VERSION, engine_libphp_version(),
@@ -373,8 +255,8 @@ int reprise_php_main(int argc, char **argv)
 	if (compiles_to) {
 		return compile_to(compiles_to);
 	}
-	if (file_cache && !interpose_file_cache_use(file_cache)) {
-		fprintf(stderr, "reprise-php: the directory of compiled code cannot be used: %s\n", file_cache);
+	if (reprise_options.file_cache && !interpose_file_cache_use(reprise_options.file_cache)) {
+		fprintf(stderr, "reprise-php: the directory of compiled code cannot be used: %s\n", reprise_options.file_cache);
 		return wire_Exit_NotBooted;
 	}
 	snapshot_plant_fault();

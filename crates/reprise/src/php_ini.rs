@@ -59,18 +59,14 @@ pub fn check(application: &Application, user: Option<&Identity>) -> Result<(), F
     is_forbidden.map_or(Ok(()), |why| Err(failed(Code::Permission, why)))
 }
 
-/// The arguments that give reprise-php these settings.
-pub fn arguments(application: &Application) -> Vec<String> {
-    let file = chosen(application).map(|(path, _)| path.to_string_lossy().into_owned());
-    file.into_iter().flat_map(|path| ["--php-ini".to_owned(), path]).collect()
-}
-
 /// The configured settings in the form that reprise-php reads from a memory file. Arguments would be visible to every user
 /// of the machine.
 pub fn settings(application: &Application) -> Vec<(String, String)> {
     let pair =
         |option: &'static str| move |(name, value): (&String, &String)| (option.to_owned(), format!("{name}={value}"));
-    application.ini.iter().map(pair("ini")).chain(application.admin_ini.iter().map(pair("admin-ini"))).collect()
+    let file = chosen(application).map(|(path, _)| ("php-ini".to_owned(), path.to_string_lossy().into_owned()));
+    let of_ini = application.ini.iter().map(pair("ini")).chain(application.admin_ini.iter().map(pair("admin-ini")));
+    file.into_iter().chain(of_ini).collect()
 }
 
 /// Settings of PHP that an application in a phar has besides those of its configuration: nobody writes to the phar or leaves its signature unchecked, and its
@@ -102,7 +98,7 @@ pub fn ask(
     // root's home.
     let program = php.open()?;
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
-    command.arg0(&php.path).arg(question).args(arguments(application)).args(["--settings-file", "0"]).stdin(settings);
+    command.arg0(&php.path).arg(question).args(["--settings-file", "0"]).stdin(settings);
     command.env_clear().current_dir(Path::new("/"));
     if let Some(user) = user {
         command.uid(user.uid).gid(user.gid);

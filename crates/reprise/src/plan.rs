@@ -88,9 +88,9 @@ pub fn make(
         made.is_https = https_port.is_some() && application.https_redirect != Some(false);
         made.php_version = phps.list.get(*php).map_or_else(String::new, |php| php.minor.to_string());
         if opened.audit {
-            made.arguments.push("--audit".to_owned());
+            made.settings.push(("audit".to_owned(), String::new()));
         }
-        made.arguments.extend(finding.needs.iter().flat_map(|needs| ["--needs".to_owned(), needs.clone()]));
+        made.settings.extend(finding.needs.iter().map(|needs| ("needs".to_owned(), needs.clone())));
         made
     });
     let mut applications: Vec<supervisor::Application> = applications.collect();
@@ -215,50 +215,45 @@ fn php_application(
     user: Option<&Identity>,
     entries: &[discover::Entry],
 ) -> supervisor::Application {
-    let mut arguments =
-        ["--name", &application.name, "--isolation", application.isolation.word()].map(str::to_owned).to_vec();
-    arguments.extend(php_ini::arguments(application));
-    let mut hidden = php_ini::settings(application);
-    hidden.extend(php_ini::of_phar(application));
+    let mut settings = Vec::new();
+    let mut set = |name: &str, value: String| settings.push((name.to_owned(), value));
+    set("name", application.name.clone());
+    set("isolation", application.isolation.word().to_owned());
     if !application.warmup.is_empty() {
-        let requests = serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned());
-        hidden.push(("warmup".to_owned(), requests));
+        set("warmup", serde_json::to_string(&application.warmup).unwrap_or_else(|_| "[]".to_owned()));
     }
-    hidden.extend(application.error_page.iter().map(|page| ("error-page".to_owned(), page.clone())));
+    application.error_page.iter().for_each(|page| set("error-page", page.clone()));
     let hosts: Vec<String> = application.hosts.iter().filter(|host| !host.starts_with('*')).cloned().collect();
     if !hosts.is_empty() {
-        arguments.extend(["--hosts".to_owned(), serde_json::to_string(&hosts).unwrap_or_else(|_| "[]".to_owned())]);
+        set("hosts", serde_json::to_string(&hosts).unwrap_or_else(|_| "[]".to_owned()));
     }
     let limits = [
-        ("--max-requests", application.max_requests),
-        ("--max-age", application.max_age.as_secs()),
-        ("--max-memory", application.max_memory),
+        ("max-requests", application.max_requests),
+        ("max-age", application.max_age.as_secs()),
+        ("max-memory-kib", application.max_memory / 1024),
     ];
-    for (flag, limit) in limits.iter().filter(|(_, limit)| *limit > 0) {
-        arguments.extend([(*flag).to_owned(), limit.to_string()]);
-    }
-    arguments.extend(["--data-wait".to_owned(), application.data_cache_wait.as_millis().to_string()]);
-    arguments.extend(["--data-staleness".to_owned(), store::staleness(application).to_string()]);
-    if let Some(unpacked) = application.unpacked.as_ref().filter(|one| one.id.is_some()) {
-        arguments.extend(["--file-cache".to_owned(), unpacked.opcache.to_string_lossy().into_owned()]);
-        arguments.extend(unpacked.id.iter().flat_map(|id| ["--release".to_owned(), id.clone()]));
+    limits.iter().filter(|(_, limit)| *limit > 0).for_each(|(name, limit)| set(name, limit.to_string()));
+    set("data-wait", application.data_cache_wait.as_millis().to_string());
+    set("data-staleness", store::staleness(application).to_string());
+    if let Some((unpacked, id)) = application.unpacked.as_ref().and_then(|one| Some((one, one.id.clone()?))) {
+        set("file-cache", unpacked.opcache.to_string_lossy().into_owned());
+        set("release", id);
     }
     if application.kept_connections > 0 {
-        arguments.extend(["--kept-connections".to_owned(), application.kept_connections.to_string()]);
-        arguments.extend(["--kept-networks".to_owned(), application.kept_networks.join(",")]);
-    }
-    if application.scrub {
-        arguments.push("--scrub".to_owned());
-    }
-    if application.watch {
-        arguments.push("--watch".to_owned());
-        let excepted = application.watch_except.iter().map(|path| path.to_string_lossy().into_owned());
-        excepted.for_each(|path| arguments.extend(["--watch-except".to_owned(), path]));
+        set("kept-connections", application.kept_connections.to_string());
+        set("kept-networks", application.kept_networks.join(","));
     }
     let is_logged = config.access_log_format == LogFormat::Json && config.access_log != "off";
-    if is_logged || application.status_path.is_some() {
-        arguments.push("--measure".to_owned());
-    }
+    let switches = [
+        ("scrub", application.scrub),
+        ("watch", application.watch),
+        ("measure", is_logged || application.status_path.is_some()),
+    ];
+    switches.iter().filter(|(_, is_on)| *is_on).for_each(|(name, _)| set(name, String::new()));
+    let excepted = application.watch_except.iter().filter(|_| application.watch);
+    excepted.for_each(|path| set("watch-except", path.to_string_lossy().into_owned()));
+    settings.extend(php_ini::settings(application));
+    settings.extend(php_ini::of_phar(application));
     let current = user.cloned().or_else(user::current);
     // Later entries win.
     let mut variables: BTreeMap<String, String> = match application.clear_env {
@@ -277,8 +272,7 @@ fn php_application(
         php: 0,
         is_https: false,
         php_version: String::new(),
-        arguments,
-        settings: hidden,
+        settings,
         environment,
         user: user.cloned(),
         limits: application.process_limits(),

@@ -173,18 +173,20 @@ impl Lane {
         let (ours, theirs): (Forker, _) = Channel::pair().map_err(text)?;
         let lifeline = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(text)?;
         let user = user::is_root().then(|| user::Identity::named("www-data")).transpose()?;
-        let mut arguments: Vec<String> =
-            ["reprise-php", "--control", "3", "--lifeline", "4", "--name", "bench"].map(str::to_owned).to_vec();
+        let mut settings: Vec<(String, String)> = [("control", "4"), ("lifeline", "5"), ("name", "bench")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .to_vec();
         if plan.isolation != "none" {
-            arguments.extend(["--isolation".to_owned(), plan.isolation.clone()]);
+            settings.push(("isolation".to_owned(), plan.isolation.clone()));
         }
-        arguments.extend(plan.ini.iter().flat_map(|pair| ["--ini".to_owned(), pair.clone()]));
-        arguments.extend(plan.audit.then(|| "--audit".to_owned()));
+        settings.extend(plan.ini.iter().map(|pair| ("ini".to_owned(), pair.clone())));
+        settings.extend(plan.audit.then(|| ("audit".to_owned(), String::new())));
+        let settings = process::supervisor::settings_file(&settings).map_err(text)?;
         sys::start(&Program {
             executable: program.as_fd(),
-            arguments,
+            arguments: ["reprise-php", "--settings-file", "3", "--name", "bench"].map(str::to_owned).to_vec(),
             environment: plan.environment.clone(),
-            descriptors: vec![theirs.as_fd(), lifeline.0.as_fd()],
+            descriptors: vec![settings.as_fd(), theirs.as_fd(), lifeline.0.as_fd()],
             messages: None,
             output: None,
             user: user.as_ref(),

@@ -39,7 +39,6 @@ struct DataCache {
 /// What a prototype gets.
 pub(super) struct Attached<'a> {
     pub(super) file: BorrowedFd<'a>,
-    pub(super) arguments: Vec<String>,
     /// Where the segment lies, and its size.
     pub(super) place: (u64, u64),
 }
@@ -49,13 +48,8 @@ pub(super) struct Attached<'a> {
 pub(super) struct DataCaches(BTreeMap<String, DataCache>);
 
 impl DataCaches {
-    /// What the prototype of an application gets. Its descriptor for it is `number`. None: it has no data cache.
-    pub(super) fn of(
-        &mut self,
-        application: &Application,
-        php: BorrowedFd<'_>,
-        number: usize,
-    ) -> io::Result<Option<Attached<'_>>> {
+    /// What the prototype of an application gets. None: it has no data cache.
+    pub(super) fn of(&mut self, application: &Application, php: BorrowedFd<'_>) -> io::Result<Option<Attached<'_>>> {
         let Some(geometry) = Geometry::of(application.data_cache) else {
             self.0.remove(&application.name);
             return Ok(None);
@@ -73,16 +67,7 @@ impl DataCaches {
             self.0.insert(application.name.clone(), made);
         }
         let Some(cache) = self.0.get(&application.name) else { return Ok(None) };
-        let arguments = [
-            ("--data", number.to_string()),
-            ("--data-address", cache.address.to_string()),
-            ("--data-size", geometry.size.to_string()),
-        ];
-        Ok(Some(Attached {
-            file: cache.file.as_fd(),
-            arguments: arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(),
-            place: (cache.address, geometry.size),
-        }))
+        Ok(Some(Attached { file: cache.file.as_fd(), place: (cache.address, geometry.size) }))
     }
 
     /// Applications that are no longer served.

@@ -216,9 +216,7 @@ pub struct Application {
     pub php: usize,
     /// The minor version of PHP that this is for.
     pub php_version: String,
-    /// argv of its prototype after the descriptors.
-    pub arguments: Vec<String>,
-    /// Options with their values, which may be secrets. In the arguments every user could read them.
+    /// Options of reprise-php with their values, which may be secrets. In the arguments every user could read them.
     pub settings: Vec<(String, String)>,
     /// Its whole environment.
     pub environment: Vec<String>,
@@ -321,7 +319,6 @@ impl Application {
             name: name.to_owned(),
             php: 0,
             php_version: "8.4".to_owned(),
-            arguments: Vec::new(),
             settings: Vec::new(),
             environment: Vec::new(),
             user: None,

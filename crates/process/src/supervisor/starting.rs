@@ -119,29 +119,34 @@ impl Supervisor {
         let Some(generation) = self.generations.get_mut(id) else { return Ok(()) };
         let application = &generation.application;
         let (ours, theirs) = Channel::pair()?;
-        let settings = settings_file(&application.settings)?;
-        let mut descriptors = vec![theirs.as_fd(), self.lifeline.0.as_fd(), settings.as_fd()];
-        let mut arguments: Vec<String> =
-            ["reprise-php", "--control", "3", "--lifeline", "4", "--settings-file", "5"].map(str::to_owned).to_vec();
-        if let Some(userfaultfd) = &self.service.userfaultfd {
-            descriptors.push(userfaultfd.as_fd());
-            arguments.extend(["--userfaultfd", "6"].map(str::to_owned));
-        }
-        if let Some(data) = self.data_caches.of(application, generation.programs.php.as_fd(), 3 + descriptors.len())? {
-            descriptors.push(data.file);
-            arguments.extend(data.arguments);
-            if let Some(door) = self.stores.of(application, data.file, data.place)? {
-                arguments.extend(["--store".to_owned(), (3 + descriptors.len()).to_string()]);
-                descriptors.push(door);
-            }
+        // Behind the standard ones and the file with all of this.
+        let mut settings = vec![("generation".to_owned(), generation.ordinal.to_string())];
+        let mut descriptors = Vec::new();
+        let mut give = |settings: &mut Vec<(String, String)>, name: &str, descriptor| {
+            settings.push((name.to_owned(), (4 + descriptors.len()).to_string()));
+            descriptors.push(descriptor);
+        };
+        give(&mut settings, "control", theirs.as_fd());
+        give(&mut settings, "lifeline", self.lifeline.0.as_fd());
+        self.service.userfaultfd.iter().for_each(|device| give(&mut settings, "userfaultfd", device.as_fd()));
+        if let Some(data) = self.data_caches.of(application, generation.programs.php.as_fd())? {
+            give(&mut settings, "data", data.file);
+            settings.extend([
+                ("data-address".to_owned(), data.place.0.to_string()),
+                ("data-size".to_owned(), data.place.1.to_string()),
+            ]);
+            let door = self.stores.of(application, data.file, data.place)?;
+            door.into_iter().for_each(|door| give(&mut settings, "store", door));
         }
         if let Some((phar, copy)) = application.phar.as_ref().zip(generation.programs.phar.as_ref()) {
-            arguments.extend(["--phar".to_owned(), (3 + descriptors.len()).to_string()]);
-            arguments.extend(["--phar-path".to_owned(), phar.file.to_string_lossy().into_owned()]);
-            descriptors.push(copy.as_fd());
+            settings.push(("phar-path".to_owned(), phar.file.to_string_lossy().into_owned()));
+            give(&mut settings, "phar", copy.as_fd());
         }
-        arguments.extend(["--generation".to_owned(), generation.ordinal.to_string()]);
-        arguments.extend(application.arguments.iter().cloned());
+        settings.extend(application.settings.iter().cloned());
+        let file = settings_file(&settings)?;
+        descriptors.insert(0, file.as_fd());
+        let arguments =
+            ["reprise-php", "--settings-file", "3", "--name", &application.name].map(str::to_owned).to_vec();
         let pid = sys::start(&Program {
             executable: generation.programs.php.as_fd(),
             arguments,

@@ -1,6 +1,5 @@
 /*
- * Options from the supervisor. Every user can read the command line, so options that may be secret come in a memory
- * file.
+ * Options from the supervisor. Every user can read the command line, so they come in a sealed memory file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -72,7 +71,7 @@ bool reprise_add_ini(const char *pair)
 	return true;
 }
 
-bool reprise_append(const char ***list, size_t *count, const char *text)
+static bool append(const char ***list, size_t *count, const char *text)
 {
 	const char **grown = realloc(*list, (*count + 1) * sizeof **list);
 
@@ -84,32 +83,134 @@ bool reprise_append(const char ***list, size_t *count, const char *text)
 	return true;
 }
 
-static bool lock_ini(const char *pair)
+static bool choose_isolation(const char *word)
 {
-	return reprise_append(&reprise_options.locked, &reprise_options.locked_count, pair);
+	static const char *const words[] = wire_ISOLATIONS;
+
+	for (int i = wire_Isolation_Auto; i <= wire_Isolation_Fork; i++) {
+		if (strcmp(word, words[i]) == 0) {
+			reprise_options.isolation = (enum wire_Isolation)i;
+			return true;
+		}
+	}
+	return false;
 }
 
-/* One setting, OPTION=VALUE. The text stays. */
+static bool set_ini(const char *pair)
+{
+	return reprise_add_ini(pair) && append(&reprise_options.set, &reprise_options.set_count, pair);
+}
+
+static bool lock_ini(const char *pair)
+{
+	return reprise_add_ini(pair) && append(&reprise_options.locked, &reprise_options.locked_count, pair);
+}
+
+static bool except_from_watch(const char *directory)
+{
+	return append(&reprise_options.watch_except, &reprise_options.watch_except_count, directory);
+}
+
+/* A number that is not too large for its target. */
+static bool number(const char *text, uint64_t most, uint64_t *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && errno == 0 && *value <= most;
+}
+
+enum kind { TEXT, DESCRIPTOR, NUMBER_32, NUMBER, SWITCH };
+
+static const struct {
+	const char *name;
+	enum kind kind;
+	void *to;
+} settings[] = {
+    {"name", TEXT, &reprise_options.name},
+    {"release", TEXT, &reprise_options.release},
+    {"generation", NUMBER_32, &reprise_options.generation},
+    {"control", DESCRIPTOR, &reprise_options.control},
+    {"lifeline", DESCRIPTOR, &reprise_options.lifeline},
+    {"userfaultfd", DESCRIPTOR, &reprise_options.userfaultfd},
+    {"needs", TEXT, &reprise_options.needs},
+    {"php-ini", TEXT, &reprise_options.php_ini},
+    {"file-cache", TEXT, &reprise_options.file_cache},
+    {"warmup", TEXT, &reprise_options.warmup},
+    {"error-page", TEXT, &reprise_options.error_page},
+    {"hosts", TEXT, &reprise_options.hosts},
+    {"phar", DESCRIPTOR, &reprise_options.phar},
+    {"phar-path", TEXT, &reprise_options.phar_path},
+    {"data", DESCRIPTOR, &reprise_options.data_file},
+    {"data-address", NUMBER, &reprise_options.data_address},
+    {"data-size", NUMBER, &reprise_options.data_size},
+    {"data-wait", NUMBER, &reprise_options.data_wait},
+    {"data-staleness", NUMBER, &reprise_options.data_staleness},
+    {"store", DESCRIPTOR, &reprise_options.data_store},
+    {"max-requests", NUMBER, &reprise_options.max_requests},
+    {"max-age", NUMBER, &reprise_options.max_age},
+    {"max-memory-kib", NUMBER, &reprise_options.max_memory_kib},
+    {"kept-connections", NUMBER_32, &reprise_options.kept},
+    {"kept-networks", TEXT, &reprise_options.kept_networks},
+    {"audit", SWITCH, &reprise_options.audits},
+    {"scrub", SWITCH, &reprise_options.scrubs},
+    {"watch", SWITCH, &reprise_options.watches},
+    {"measure", SWITCH, &reprise_options.measures},
+};
+
+/* Those that do more than set an option. */
+static const struct {
+	const char *name;
+	bool (*take)(const char *value);
+} taken[] = {
+    {"ini", set_ini},
+    {"admin-ini", lock_ini},
+    {"isolation", choose_isolation},
+    {"watch-except", except_from_watch},
+};
+
+static bool set(enum kind kind, void *to, const char *value)
+{
+	uint64_t read;
+
+	switch (kind) {
+	case TEXT: *(const char **)to = value; return true;
+	case DESCRIPTOR: {
+		bool is_one = number(value, 1 << 20, &read);
+		*(int *)to = is_one ? (int)read : -1;
+		return is_one;
+	}
+	case NUMBER_32: {
+		bool fits = number(value, UINT32_MAX, &read);
+		*(uint32_t *)to = (uint32_t)read;
+		return fits;
+	}
+	case NUMBER: return number(value, UINT64_MAX, to);
+	case SWITCH: *(bool *)to = true; return !*value;
+	}
+	return false;
+}
+
+/* One setting, NAME=VALUE. The text stays. */
 static bool take_setting(const char *setting)
 {
-	static const char ini[] = "ini=", admin[] = "admin-ini=", warmup[] = "warmup=", page[] = "error-page=";
+	size_t size = strcspn(setting, "=");
+	const char *value = setting + size + (setting[size] == '=');
 
-	if (strncmp(setting, ini, sizeof ini - 1) == 0) {
-		setting += sizeof ini - 1;
-		return reprise_add_ini(setting) && reprise_append(&reprise_options.set, &reprise_options.set_count, setting);
+	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+		if (strlen(settings[i].name) == size && memcmp(settings[i].name, setting, size) == 0
+		    && set(settings[i].kind, settings[i].to, value)) {
+			return true;
+		}
 	}
-	if (strncmp(setting, admin, sizeof admin - 1) == 0) {
-		return reprise_add_ini(setting + sizeof admin - 1) && lock_ini(setting + sizeof admin - 1);
+	for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+		if (strlen(taken[i].name) == size && memcmp(taken[i].name, setting, size) == 0 && taken[i].take(value)) {
+			return true;
+		}
 	}
-	if (strncmp(setting, warmup, sizeof warmup - 1) == 0) {
-		reprise_options.warmup = setting + sizeof warmup - 1;
-		return true;
-	}
-	if (strncmp(setting, page, sizeof page - 1) == 0) {
-		reprise_options.error_page = setting + sizeof page - 1;
-		return true;
-	}
-	fputs("reprise-php: the supervisor sent an invalid setting\n", stderr);
+	/* Its value may be a secret. */
+	fprintf(stderr, "reprise-php: the supervisor sent an invalid setting: %.*s\n", (int)size, setting);
 	return false;
 }
 

@@ -1,4 +1,4 @@
-/* What the supervisor said on the command line and in the settings file. */
+/* What the supervisor said in the settings file. */
 #ifndef REPRISE_OPTIONS_H
 #define REPRISE_OPTIONS_H
 
@@ -11,6 +11,7 @@
 struct reprise_options {
 	const char *name;          /* of the application */
 	const char *php_ini;       /* php.ini to read; NULL: libphp's own choice */
+	const char *file_cache;    /* directory of compiled code that is only read; NULL: none */
 	const char *scan_dir;      /* directories of further ini files */
 	char *ini;                 /* name="value" lines that win over files; malloc'd */
 	const char *warmup;        /* requests for a boot to run, a JSON list; NULL: none */
@@ -53,7 +54,6 @@ extern struct reprise_options reprise_options;
 
 /* Each is false if there is no memory, or with a message on standard error. */
 bool reprise_add_ini(const char *pair);
-bool reprise_append(const char ***list, size_t *count, const char *text);
 bool reprise_read_settings(int file);
 
 #endif
