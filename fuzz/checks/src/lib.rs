@@ -1,5 +1,5 @@
 //! What holds for any input. The fuzz targets look for inputs for which it does not; those that they found to be different
-//! from all others are in `fuzz/corpus`, and `tests/corpus.rs` gives them to the same functions.
+//! from all others are in `fuzz/corpus.txt`, and `tests/corpus.rs` gives them to the same functions.
 //!
 //! # Layout
 //!
@@ -58,7 +58,7 @@ pub mod upstream_response;
 /// A check of one input: it panics if what has to hold does not.
 pub type Check = fn(&[u8]);
 
-/// All checks, by the names of the fuzz targets and of the directories of their corpora.
+/// All checks, by the names of the fuzz targets.
 pub const CHECKS: [(&str, Check); 24] = [
     ("authorization", authorization::check),
     ("cache_control", cache_control::check),

@@ -1,148 +1,50 @@
-//! The committed corpus of each fuzz target, once through. `scripts/fuzz --minimise` makes it anew.
+//! The committed corpus of each fuzz target, once through: `fuzz/corpus.txt`. `scripts/fuzz --minimise` makes it anew.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use fuzz_checks::CHECKS;
 
-fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("corpus")
-}
-
-fn entries(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.sort();
-    paths
+/// Targets and inputs, in the order of the file.
+fn corpus() -> Vec<(String, Vec<u8>)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("corpus.txt");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let line = |line: &str| {
+        let (target, input) = line.split_once(' ').expect("a target and an input");
+        (target.to_owned(), BASE64_STANDARD.decode(input).expect("base64"))
+    };
+    text.lines().map(line).collect()
 }
 
 fn replay(name: &str) {
     let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).expect("a check of that name");
-    let inputs = entries(&corpus().join(name));
-    assert!(inputs.len() >= 5, "{name} has {} inputs", inputs.len());
-    for input in inputs {
+    let all = corpus();
+    let inputs = all.iter().enumerate().filter(|(_, (target, _))| target == name);
+    assert!(inputs.clone().count() >= 5, "{name} has {} inputs", inputs.count());
+    for (number, (_, input)) in inputs {
         // What it panics with does not say which input that was.
-        println!("{}", input.display());
-        check(&fs::read(&input).expect("an input"));
+        println!("corpus.txt:{}", number + 1);
+        check(input);
     }
 }
 
-#[test]
-fn connection() {
-    replay("connection");
+macro_rules! replayed {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { replay(stringify!($name)); })*
+
+        #[test]
+        fn each_check_has_a_corpus_and_a_test() {
+            let checks: BTreeSet<String> = CHECKS.iter().map(|(name, _)| (*name).to_owned()).collect();
+            assert_eq!(corpus().into_iter().map(|(target, _)| target).collect::<BTreeSet<_>>(), checks);
+            assert_eq!([$(stringify!($name)),*].map(str::to_owned).into_iter().collect::<BTreeSet<_>>(), checks);
+        }
+    };
 }
 
-#[test]
-fn control() {
-    replay("control");
-}
-
-#[test]
-fn country_file() {
-    replay("country_file");
-}
-
-#[test]
-fn forwarded() {
-    replay("forwarded");
-}
-
-#[test]
-fn framing() {
-    replay("framing");
-}
-
-#[test]
-fn log() {
-    replay("log");
-}
-
-#[test]
-fn phar() {
-    replay("phar");
-}
-
-#[test]
-fn proxy_header() {
-    replay("proxy_header");
-}
-
-#[test]
-fn response() {
-    replay("response");
-}
-
-#[test]
-fn slab() {
-    replay("slab");
-}
-
-#[test]
-fn target() {
-    replay("target");
-}
-
-#[test]
-fn certificate() {
-    replay("certificate");
-}
-
-#[test]
-fn htpasswd() {
-    replay("htpasswd");
-}
-
-#[test]
-fn http2_frames() {
-    replay("http2_frames");
-}
-
-#[test]
-fn rules() {
-    replay("rules");
-}
-
-#[test]
-fn sent_file() {
-    replay("sent_file");
-}
-
-#[test]
-fn authorization() {
-    replay("authorization");
-}
-
-#[test]
-fn cache_control() {
-    replay("cache_control");
-}
-
-#[test]
-fn purge() {
-    replay("purge");
-}
-
-#[test]
-fn range() {
-    replay("range");
-}
-
-#[test]
-fn ticket() {
-    replay("ticket");
-}
-
-#[test]
-fn upstream_response() {
-    replay("upstream_response");
-}
-
-#[test]
-fn each_corpus_has_a_check() {
-    let names: Vec<String> = entries(&corpus())
-        .iter()
-        .map(|path| path.file_name().expect("a name").to_string_lossy().into_owned())
-        .collect();
-    let checks: Vec<&str> = CHECKS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, checks);
+replayed! {
+    authorization cache_control certificate connection control country_file forwarded framing htpasswd http2_frames log nodes phar proxy_header purge range
+    release response rules sent_file slab target ticket upstream_response
 }
