@@ -32,7 +32,6 @@ pub mod points;
 pub mod process;
 pub mod questions;
 pub mod regions;
-pub mod sip;
 pub mod talk;
 pub mod text;
 pub mod view;

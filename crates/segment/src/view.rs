@@ -2,10 +2,10 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use siphasher::sip::SipHasher13;
 use wire::sys::{Errno, syscall};
 
 use crate::layout::{ABANDONED, Entry, Geometry, Header, IDENTITY, LAYOUT, Lease, MAGIC, Reader, Region, WAYS};
-use crate::sip;
 
 #[cfg(target_arch = "x86_64")]
 mod nr {
@@ -283,7 +283,10 @@ impl View {
     /// The hash of a key.
     pub fn hash(&self, key: &[u8]) -> u64 {
         let secret = &self.header().secret;
-        sip::hash([secret[0].load(Ordering::Relaxed), secret[1].load(Ordering::Relaxed)], key)
+        // Nobody outside can choose keys that meet in one bucket. It is never 0.
+        SipHasher13::new_with_keys(secret[0].load(Ordering::Relaxed), secret[1].load(Ordering::Relaxed))
+            .hash(key)
+            .max(1)
     }
 
     /// A byte of the mapping for reading.
