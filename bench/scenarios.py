@@ -85,7 +85,7 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("wordpress", "wordpress", "/", {FPM: Goal(1.0, "reaches")}, normalise=("nonce",)),
         Scenario("wordpress-feed", "wordpress", "/feed/"),
         Scenario("mediawiki", "mediawiki", "/wiki/Article_1", normalise=("request",)),
-        Scenario("mediawiki-bridge", "mediawiki", "/wiki/Article_1", {FPM: Goal(1.7)}, normalise=("request",), boot=MEDIAWIKI),
+        Scenario("mediawiki-bridge", "mediawiki", "/wiki/Article_1", {FPM: Goal(1.1)}, normalise=("request",), boot=MEDIAWIKI),
         Scenario("eav", "eav", "/"),
         Scenario("eav-snapshot", "eav", "/", boot=Boot("snapshot.php")),
         Scenario("eav-worker", "eav", "/", boot=Boot("worker.php", "worker")),
@@ -103,15 +103,15 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("symfony-bridge-post", "symfony", "/post/5", {FPM: Goal(2.2), LOOP: Goal(0.9)}, boot=SYMFONY),
         Scenario("symfony-bridge-api", "symfony", "/api/posts", {FPM: Goal(2.5), LOOP: Goal(0.9)}, boot=SYMFONY),
         Scenario("symfony-bridge-hello", "symfony", "/hello", {FPM: Goal(4.4), LOOP: Goal(0.65)}, boot=SYMFONY),
-        Scenario("laravel-bridge", "laravel", "/", {FPM: Goal(1.4)}, normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
+        Scenario("laravel-bridge", "laravel", "/", {FPM: Goal(1.3)}, normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
         Scenario("laravel-bridge-hello", "laravel", "/hello", {FPM: Goal(2.5)}, normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
         Scenario("symfony-database", "symfony-database", "/", boot=SYMFONY),
         Scenario("symfony-database-post", "symfony-database", "/post/5", boot=SYMFONY),
         Scenario("laravel-database", "laravel-database", "/", normalise=("csrf-token",), is_visited=True, boot=LARAVEL),
         Scenario("laravel-database-api", "laravel-database", "/api/posts", boot=LARAVEL),
-        Scenario("wordpress-bridge", "wordpress", "/", {FPM: Goal(1.8)}, normalise=("nonce",), boot=WORDPRESS),
-        Scenario("wordpress-bridge-post", "wordpress", "/post-42/", {FPM: Goal(1.8)}, normalise=("nonce",), boot=WORDPRESS),
-        Scenario("wordpress-bridge-feed", "wordpress", "/feed/", {FPM: Goal(2.2)}, boot=WORDPRESS),
+        Scenario("wordpress-bridge", "wordpress", "/", {FPM: Goal(1.15)}, normalise=("nonce",), boot=WORDPRESS),
+        Scenario("wordpress-bridge-post", "wordpress", "/post-42/", {FPM: Goal(1.15)}, normalise=("nonce",), boot=WORDPRESS),
+        Scenario("wordpress-bridge-feed", "wordpress", "/feed/", {FPM: Goal(1.6)}, boot=WORDPRESS),
     )
 }
 

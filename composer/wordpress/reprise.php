@@ -22,10 +22,8 @@ if (!is_file(__DIR__ . '/reprise/snapshot.php')) {
 }
 require __DIR__ . '/reprise/snapshot.php';
 require __DIR__ . '/reprise/scripts.php';
-require __DIR__ . '/reprise/parser.php';
 require __DIR__ . '/reprise/address.php';
 require __DIR__ . '/reprise/cache.php';
 
 Cache::register();
-Parser::register();
 Snapshot::register();
