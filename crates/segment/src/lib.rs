@@ -12,7 +12,7 @@
 //! | [`alive`] | who a process is, and whether it lives |
 //! | [`process`] | readers, epochs, the lock, sweeping up after the dead |
 //! | [`entries`] | finding, storing, removing |
-//! | [`regions`] | memory for entries, and who makes room |
+//! | [`regions`] | memory for entries, and who makes room; [`memo`]: for results of pure functions |
 //! | [`leases`] | who computes a value |
 //! | [`cluster`] | what is known of other nodes; [`talk`]: what is said to the process that knows them |
 //! | [`numbers`] | what is counted, and what it holds |
@@ -27,6 +27,7 @@ pub mod entries;
 pub mod ffi;
 pub mod layout;
 pub mod leases;
+pub mod memo;
 pub mod numbers;
 pub mod points;
 pub mod process;

@@ -25,7 +25,7 @@ impl View {
         State::of(self.region(region).state.load(Ordering::Relaxed))
     }
 
-    fn set_state(&self, region: u32, state: State) {
+    pub(crate) fn set_state(&self, region: u32, state: State) {
         self.region(region).state.store(state as u32, Ordering::Release);
     }
 
@@ -55,22 +55,7 @@ impl View {
         (live, retired)
     }
 
-    /// Whether an entry is a result of a pure function.
-    pub(crate) fn is_memo(&self, offset: u64) -> bool {
-        self.is_of_memo(self.region_of(offset))
-    }
-
-    fn is_of_memo(&self, region: u32) -> bool {
-        self.region(region).is_memo.load(Ordering::Relaxed) == 1
-    }
-
-    /// Regions with results of pure functions, and such as may not be used again yet.
-    fn memo_regions(&self) -> impl Iterator<Item = u32> {
-        let is_used = |region: &u32| !matches!(self.state(*region), State::Free | State::Part);
-        (0..self.geometry.regions).filter(move |region| is_used(region) && self.is_of_memo(*region))
-    }
-
-    fn free_regions(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn free_regions(&self) -> impl Iterator<Item = u32> {
         (0..self.geometry.regions).filter(|&region| self.state(region) == State::Free)
     }
 
@@ -103,51 +88,6 @@ impl Locked<'_> {
         Some(offset)
     }
 
-    /// Room for a result of a pure function. None: there is none without that anything else leaves, or it is larger than a region.
-    pub(crate) fn allocate_memo(&mut self, size: u64, now: u64) -> Option<u64> {
-        let view = self.view();
-        let offset = self.give_memo(size, now)?;
-        view.reader(self.process.place() - 1).pending.store(view.region_of(offset) + 1, Ordering::Release);
-        Some(offset)
-    }
-
-    fn give_memo(&mut self, size: u64, now: u64) -> Option<u64> {
-        let view = self.view();
-        if size > view.geometry.chunk {
-            return None;
-        }
-        let open = view.header().open_memo.load(Ordering::Relaxed);
-        if open > 0 {
-            let cursor = u64::from(view.region(open - 1).cursor.load(Ordering::Relaxed));
-            if cursor + size <= view.geometry.chunk {
-                return Some(self.take(open - 1, cursor, size));
-            }
-        }
-        if view.memo_regions().count() as u32 >= view.geometry.memo_share() {
-            let may = |&region: &u32| view.state(region) == State::Full && !self.is_pending(region);
-            let oldest = view.memo_regions().filter(may);
-            let oldest = oldest.min_by_key(|&region| view.region(region).opened.load(Ordering::Relaxed))?;
-            self.evict(oldest, 0, now);
-        }
-        self.reclaim(now);
-        // The spare ones are for what the application stores.
-        if view.memo_regions().count() as u32 >= view.geometry.memo_share()
-            || view.free_regions().count() as u32 <= view.geometry.spare()
-        {
-            return None;
-        }
-        let fresh = self.find_free(now)?;
-        if open > 0 {
-            view.set_state(open - 1, State::Full);
-        }
-        point();
-        self.open(fresh, State::Open);
-        view.region(fresh).is_memo.store(1, Ordering::Relaxed);
-        point();
-        view.header().open_memo.store(fresh + 1, Ordering::Relaxed);
-        Some(self.take(fresh, 0, size))
-    }
-
     fn give(&mut self, size: u64, now: u64) -> Option<u64> {
         let view = self.view();
         if size > view.geometry.chunk {
@@ -172,7 +112,7 @@ impl Locked<'_> {
         Some(self.take(fresh, 0, size))
     }
 
-    fn open(&mut self, number: u32, state: State) {
+    pub(crate) fn open(&mut self, number: u32, state: State) {
         let view = self.view();
         let region = view.region(number);
         region.cursor.store(0, Ordering::Relaxed);
@@ -184,7 +124,7 @@ impl Locked<'_> {
     }
 
     /// The size is written at once: whoever goes through the region needs it.
-    fn take(&mut self, number: u32, cursor: u64, size: u64) -> u64 {
+    pub(crate) fn take(&mut self, number: u32, cursor: u64, size: u64) -> u64 {
         let view = self.view();
         let offset = view.region_at(number) + cursor;
         self.process.touch(offset, size, true);
@@ -200,7 +140,7 @@ impl Locked<'_> {
     }
 
     /// One that has pages, if there is one: it costs no faults, and what is written there lies in the processor's cache if it is used soon.
-    fn find_free(&mut self, now: u64) -> Option<u32> {
+    pub(crate) fn find_free(&mut self, now: u64) -> Option<u32> {
         let view = self.view();
         let with_pages = || view.free_regions().find(|&region| view.has_pages(region));
         with_pages()
@@ -381,7 +321,7 @@ impl Locked<'_> {
     }
 
     /// Unlinks all entries of a region. Those that were used move, as long as there is room in `budget` bytes.
-    fn evict(&mut self, number: u32, mut budget: u64, now: u64) {
+    pub(crate) fn evict(&mut self, number: u32, mut budget: u64, now: u64) {
         let view = self.view();
         let (from, end) = (view.region_at(number), u64::from(view.region(number).cursor.load(Ordering::Relaxed)));
         view.set_state(number, State::Evicted);
