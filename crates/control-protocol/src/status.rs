@@ -117,7 +117,7 @@ object! {
     pub struct DataStore {
         /// whether it can be asked
         pub ready: bool,
-        /// seconds since all changes of other nodes were known; `null`: they never were, as with Memcached, which tells of none
+        /// seconds since all changes of other nodes were known; `null`: they never were
         #[serde(deserialize_with = "Option::deserialize")]
         pub heard_seconds: Option<f64>,
         /// changes of which other nodes were not told yet
