@@ -43,12 +43,19 @@ final class Snapshot
         $GLOBALS['wgHooks']['MediaWikiServices'] = [$snapshot->take(...), ...$GLOBALS['wgHooks']['MediaWikiServices'] ?? []];
     }
 
+    private bool $isTaken = false;
+
     private function __construct(private readonly bool $detectsHttps)
     {
     }
 
     public function take(): void
     {
+        // A request may make the services anew.
+        if ($this->isTaken) {
+            return;
+        }
+        $this->isTaken = true;
         foreach (['stubs', 'functions', 'Hooks', 'WarmUp', 'Warm'] as $file) {
             require_once __DIR__ . "/../src/$file.php";
         }

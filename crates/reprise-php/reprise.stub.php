@@ -274,14 +274,14 @@ function reprise_cache_increment(string $key, int $by = 1, int $ttl = 0): int|fa
  * objects are unserialized each time. Only for pure functions: the result has to depend on the arguments alone, and on the code. Whatever depends on a visitor, the
  * language or a setting is an argument, or the function must not be used: all visitors share the results.
  *
- * A result is found by a digest of the arguments, of the function's class, name, file and line, and of the release. Without a release it ends at a reload,
- * unless $version says that the code is the same: then it is found as long as the function's file has the same size and time.
- * What that code calls is the caller's to know: put its version into $version.
+ * A result is found by a digest of the arguments, of the function's class, name, file and line, and of the release. Without a release it depends on size and
+ * times of the function's file, and ends at a reload, unless $version says that the code is the same. After a change of that file the function is called each
+ * time until the next reload. What the function calls is the caller's to know: put its version into $version.
  *
  * Results have a quarter of the data cache at most. Nothing that the application stores leaves for them, and they leave first. One that is larger than a
  * 128th of the data cache is not kept, nor is one whose function throws. Two workers that need it at the same time compute it twice.
  *
- * Throws ValueError if $function has an object, static variables or variables of `use`, and TypeError if $arguments has other values than null, booleans, numbers,
+ * Throws ValueError if $function is a closure, has an object or static variables, or is declared by eval(), and TypeError if $arguments has other values than null, booleans, numbers,
  * strings, and arrays of such, which may be 64 within each other.
  *
  * @param list<mixed> $arguments

@@ -80,7 +80,7 @@ final class Scripts
         return array_slice($list, (int) (reset($list) === false));
     }
 
-    /** @return list<mixed> what guests are told depends on */
+    /** @return list<mixed> what the scripts of anonymous visitors depend on */
     private static function forGuests(): array
     {
         return [wp_create_nonce('wp_rest'), determine_locale(), get_option('date_format'), get_option('time_format'), get_option('start_of_week')];

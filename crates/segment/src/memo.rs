@@ -26,7 +26,7 @@ impl View {
 }
 
 impl Locked<'_> {
-    /// Room for a result of a pure function. None: there is none without that anything else leaves, or it is larger than a region.
+    /// Room for a result of a pure function. None: something else would have to leave for it, or it is larger than a region.
     pub(crate) fn allocate_memo(&mut self, size: u64, now: u64) -> Option<u64> {
         let view = self.view();
         let offset = self.give_memo(size, now)?;

@@ -283,7 +283,7 @@ impl View {
     /// The hash of a key.
     pub fn hash(&self, key: &[u8]) -> u64 {
         let secret = &self.header().secret;
-        // Nobody outside can choose keys that meet in one bucket. It is never 0.
+        // Keyed by a secret, so that a client cannot choose keys that share a bucket. Never 0.
         SipHasher13::new_with_keys(secret[0].load(Ordering::Relaxed), secret[1].load(Ordering::Relaxed))
             .hash(key)
             .max(1)

@@ -67,7 +67,7 @@ fn they_leave_for_what_the_application_stores() {
     let (with, without) = (kept(&mut process, "own", count), kept(&mut alone, "own", count));
     // But for the region that was open.
     assert!(with + 2 * of_one_region >= without, "{with} of {without}");
-    // And there is no room for more.
+    // There is no room left for results.
     flood(&mut process, 30_000, 2_000);
     assert_eq!(kept(&mut process, "own", count), with);
 }

@@ -125,7 +125,7 @@ impl Valkey {
         Ok(done != Value::Nil)
     }
 
-    /// Stores a value in the place of just these bytes, or removes them, and the bus has the message at the same time. `None`: something else is there.
+    /// Replaces just these bytes by a value, or removes them, and puts the message on the bus at the same time. `None`: something else is there.
     #[allow(clippy::missing_errors_doc)]
     pub fn swap(
         &mut self,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "segment.h"
 #include "state.h"
@@ -35,7 +36,8 @@ struct data_talk {
 struct data_state {
 	struct segment_process_state process;
 	bool is_attached;
-	int door; /* to the process that talks to other nodes; 0: there is none */
+	struct timespec began; /* when the prototype attached it, by the clock of files: it loads all code after that */
+	int door;              /* to the process that talks to other nodes; 0: there is none */
 	enum data_use use;
 	struct data_wait wait;
 	struct data_talk talks[DATA_MOST_TALKS];

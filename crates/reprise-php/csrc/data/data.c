@@ -82,6 +82,7 @@ void data_attach(void)
 		failed = attach(file);
 	}
 	reprise_data->is_attached = failed == 0;
+	clock_gettime(CLOCK_REALTIME, &reprise_data->began);
 	if (reprise_data->is_attached) {
 		reprise_data->door = reprise_options.data_store > 0 ? reprise_options.data_store : 0;
 		segment_set_store(&reprise_data->process, reprise_data->door > 0, reprise_options.data_staleness);

@@ -2,10 +2,11 @@
  * reprise_memo(): what a pure function returns for its arguments, computed once and read by all workers.
  *
  * The key is a digest of all that the result depends on: the function, its arguments, and a version. A stranger who
- * writes an argument (a comment) cannot find another one with the same digest, so nobody sees one text for another. The
- * function is known by its class, name, file and line; by the release, or the generation, in which it was loaded; and
- * with a version that the caller gives, by size and time of its file. The results have a share of the segment for
- * themselves, and nothing else leaves for them (crates/segment: regions.rs).
+ * writes an argument (a comment) cannot find another one with the same digest, so no visitor sees one text for another.
+ * The function is known by its class, name, file and line, and by the release. Without a release: by size and times of
+ * its file, and by the generation, unless the caller gives a version. A file that has changed since the generation
+ * began may not be what this process has loaded: then nothing is looked up or kept. The results have a share of the
+ * segment for themselves, and nothing else leaves for them (crates/segment: regions.rs).
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -97,7 +98,19 @@ static bool add_array(PHP_SHA512_CTX *digest, HashTable *array, unsigned depth)
 	return true;
 }
 
-/* False: the file of the function is not there. */
+/* The kernel's times of files may be older than the clock by a tick of it. */
+#define TICK_NS 20000000
+
+/* Whether the file is as this generation may have loaded it: it was not touched since. st_ctim cannot be set. */
+static bool is_as_loaded(const struct stat *file)
+{
+	const struct timespec *began = &reprise_data->began, *changed = &file->st_ctim;
+	int64_t since = (int64_t)(began->tv_sec - changed->tv_sec) * 1000000000 + (began->tv_nsec - changed->tv_nsec);
+
+	return since > TICK_NS;
+}
+
+/* False: it is not known which code the function has, because its file has changed since, or is none. */
 static bool add_callable(PHP_SHA512_CTX *digest, const zend_fcall_info_cache *callable, const zend_string *version)
 {
 	struct engine_origin origin;
@@ -111,13 +124,15 @@ static bool add_callable(PHP_SHA512_CTX *digest, const zend_fcall_info_cache *ca
 	add_number(digest, 'N', origin.line);
 	if (reprise_options.release) {
 		add(digest, 'R', reprise_options.release, strlen(reprise_options.release));
-	} else if (!version) {
-		add_number(digest, 'G', reprise_options.generation);
-	} else if (origin.file) {
-		if (stat(ZSTR_VAL(origin.file), &file) != 0) {
+	} else {
+		if (!version) {
+			add_number(digest, 'G', reprise_options.generation);
+		}
+		if (origin.file && (stat(ZSTR_VAL(origin.file), &file) != 0 || !is_as_loaded(&file))) {
 			return false;
 		}
 		add(digest, 'T', &file.st_mtim, sizeof file.st_mtim);
+		add(digest, 'I', &file.st_ctim, sizeof file.st_ctim);
 		add_number(digest, 'S', (uint64_t)file.st_size);
 	}
 	add_string(digest, 'V', version);

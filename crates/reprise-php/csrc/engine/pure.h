@@ -10,8 +10,8 @@ struct engine_origin {
 	uint32_t line;
 };
 
-/* NULL, or why its result can depend on more than its arguments: it has an object, static variables, or variables of
- * `use`. What it calls is not looked at. */
+/* NULL, or why its result can depend on more than its arguments: it has an object or static variables, or nothing
+ * tells it from others. What it calls is not looked at. */
 const char *engine_why_impure(const zend_fcall_info_cache *callable);
 void engine_origin_of(const zend_fcall_info_cache *callable, struct engine_origin *origin);
 

@@ -21,7 +21,7 @@ $template = function (string $content, string $slug = 'index', string $type = 'w
 };
 $styles = function (string $color): void {
     $id = WP_Theme_JSON_Resolver::get_user_global_styles_post_id();
-    // WordPress leaves out the theme where nobody is logged in.
+    // WordPress leaves out the theme if no user is logged in.
     wp_set_object_terms($id, get_stylesheet(), 'wp_theme');
     wp_update_post(wp_slash(['ID' => $id, 'post_content' => '{"version":2,"isGlobalStylesUserThemeJSON":true,"styles":{"color":{"background":"' . $color . '"}}}']));
 };
