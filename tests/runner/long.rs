@@ -1,7 +1,7 @@
-//! The long runs of `./test --full`. What came out is written to the document, with date and commit.
+//! The long runs of `./test --soak`. What came out is written to the document, with date and commit.
 //!
 //! Environment variables make them shorter or longer: their names and defaults are in the rows of [`RUNS`]; `FUZZ_SECONDS`
-//! (3600) is for each fuzz target.
+//! (3600; 10 in `--full`) is for each fuzz target.
 
 use std::process::Command;
 
@@ -190,7 +190,7 @@ fn document(lines: &[String]) -> String {
     let (commit, kernel) = (said_by("git", &["rev-parse", "--short", "HEAD"]), said_by("uname", &["-r"]));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     format!(
-        "# Soak\n\nLast run of `./test --full`: {date}, commit {commit}, {processors} CPUs, kernel {kernel}.\n\n\
+        "# Soak\n\nLast run of `./test --soak`: {date}, commit {commit}, {processors} CPUs, kernel {kernel}.\n\n\
          | run | result | took | |\n|---|---|---|---|\n{}\n",
         lines.join("\n")
     )

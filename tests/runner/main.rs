@@ -8,7 +8,7 @@
 //! | [`stages`] | the stages in their order, and how each of them runs |
 //! | [`selection`] | which tests of the black box a stage runs, and how long each may take |
 //! | [`platform`] | another Debian release with another version of PHP |
-//! | [`long`] | the long runs of `--full`; they write docs/measurements/soak.md |
+//! | [`long`] | the long runs of `--soak`; they write docs/measurements/soak.md |
 //! | [`build`] | what Cargo builds, and which programs hold tests |
 //! | [`harness`] | each test in a process of its own, with a time limit |
 //! | [`gate`] | how many tests run at once |
@@ -42,7 +42,8 @@ use report::Report;
 
 const USAGE: &str = "\
 ./test                  Builds and runs every stage, trimmed; ends with \"N passed, N failed\".
-./test --full           The same untrimmed, with the long runs and with fuzzing by time; writes docs/measurements/soak.md.
+./test --full           The same untrimmed, on every platform, with all sanitizers; ten seconds for each fuzz target.
+./test --soak           The long runs, and an hour for each fuzz target; writes docs/measurements/soak.md.
 ./test NAME…            Only the black-box tests whose names contain a NAME.
 ./test --stage STAGE…   Only these stages.
 ./test --stages         Prints the names of the stages.
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
             report.hold_to_budget();
         }
         ["--full"] => stages::run(&stages::FULL, &report),
+        ["--soak"] => stages::run(&stages::SOAK, &report),
         ["--keep-times"] => return keep_times(),
         ["--stages"] => {
             stages::names().for_each(|name| println!("{name}"));

@@ -64,18 +64,22 @@ pub enum Stage {
     Arm64,
     /// The programs as they are shipped.
     Release,
-    /// Every fuzz target, by time.
+    /// Every fuzz target, for seconds.
     Fuzz,
+    /// Every fuzz target, for an hour.
+    FuzzLong,
     /// The long runs.
     Long,
     /// The long runs with audited requests.
     LongAudited,
+    /// The same on the other platform.
+    LongOtherPlatform,
 }
 
 use Stage::{
-    Arm64, Bench, BenchAlways, BlackBox, BlackBoxFull, Foreign, Fuzz, Judges, Libraries, Long, LongAudited, Model,
-    ModelAlways, OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers, SanitizersFull, Scrubbed, Style,
-    TwoVersions, TwoVersionsFull, Unit,
+    Arm64, Bench, BenchAlways, BlackBox, BlackBoxFull, Foreign, Fuzz, FuzzLong, Judges, Libraries, Long, LongAudited,
+    LongOtherPlatform, Model, ModelAlways, OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers,
+    SanitizersFull, Scrubbed, Style, TwoVersions, TwoVersionsFull, Unit,
 };
 
 impl Stage {
@@ -88,7 +92,7 @@ impl Stage {
 pub const DEFAULT: [Stage; 8] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform, TwoVersions];
 
 /// With --full.
-pub const FULL: [Stage; 17] = [
+pub const FULL: [Stage; 16] = [
     Libraries,
     Style,
     Unit,
@@ -105,14 +109,16 @@ pub const FULL: [Stage; 17] = [
     Arm64,
     Release,
     Fuzz,
-    Long,
 ];
+
+/// With --soak.
+pub const SOAK: [Stage; 3] = [Long, LongOtherPlatform, FuzzLong];
 
 /// Stages that measure nothing, and so run beside the black box.
 const BESIDE: [Stage; 3] = [Style, Bench, BenchAlways];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 24] = [
+const NAMES: [(&str, Stage); 26] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -135,8 +141,10 @@ const NAMES: [(&str, Stage); 24] = [
     ("arm64", Arm64),
     ("release", Release),
     ("fuzz", Fuzz),
+    ("fuzz, long", FuzzLong),
     ("long runs", Long),
     ("long runs, audited", LongAudited),
+    ("long runs, other platform", LongOtherPlatform),
 ];
 
 /// What tests that do more in `--full` read (`tests::amount`).
@@ -146,8 +154,7 @@ const UNTRIMMED: &str = "REPRISE_FULL";
 const SANITIZERS: &str = "address,undefined";
 
 /// The stages that run whole on the other platform.
-const FULL_ON_OTHER_PLATFORM: [&str; 5] =
-    ["unit tests", "black box, full", "foreign suites", "sanitizers, full", "long runs, audited"];
+const FULL_ON_OTHER_PLATFORM: [&str; 4] = ["unit tests", "black box, full", "foreign suites", "sanitizers, full"];
 
 /// The names of all stages.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -274,7 +281,8 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         Bench => bench(programs, vec![], false),
         BenchAlways => bench(programs, full(), true),
         Foreign => foreign(None),
-        Fuzz => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "3600"))),
+        Fuzz => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "10"))),
+        FuzzLong => command::run(Command::new("scripts/fuzz").arg(long::knob("FUZZ_SECONDS", "3600"))),
         Unit => unit(programs, report),
         BlackBox => {
             let is_other_possible = Platform::possible().is_ok();
@@ -307,6 +315,9 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         Release => release(programs, report),
         Long => long::run(programs, report),
         LongAudited => long::run_audited(programs, report),
+        LongOtherPlatform => {
+            other_platform(Platform::other(), report, &|platform| platform.run_stages(&["long runs, audited"]))
+        }
     }
 }
 
