@@ -289,7 +289,10 @@ fn no_wake_up_of_a_dismissed_worker_is_lost() {
 /// Two workers finish two exchanges while the front goes to sleep. The front takes one bit at a time, as if there were too many
 /// for one turn, and gets both.
 fn news_arrives(indices: [usize; 2], words: usize) {
-    loom::model(move || {
+    // Three threads with as many steps: without a bound it ends on no day.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = model.preemption_bound.or(Some(5));
+    model.check(move || {
         let futex = Arc::new(Sleeping(Mutex::new(()), Condvar::new()));
         let door = Arc::new((AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0)));
         let ready = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
