@@ -6,12 +6,14 @@ use crate::harness;
 use crate::report::Counts;
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 46] = [
+pub const FULL_ONLY: [&str; 48] = [
     "acme_pebble::",
     "apps::mediawiki::",
     "apps::released::",
     "apps::symfony::symfony_from_a_snapshot",
     "apps::unpacked::",
+    "balancer::nodes_are_replaced_without",
+    "balancer::three_nodes",
     "bridges::changes::changes_from_outside",
     "bridges::hosts::",
     "bridges::laravel_with_its_bridge",

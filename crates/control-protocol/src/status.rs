@@ -12,6 +12,7 @@ wire::table! {
         Starting = 0, "starting": "no client is served yet";
         Serving, "serving": "it serves";
         Draining, "draining": "it was told to stop, and finishes what it has begun";
+        Leaving, "leaving": "it was told to stop, and serves on for `shutdown_delay`";
     }
 }
 

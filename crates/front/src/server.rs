@@ -141,6 +141,7 @@ pub fn run(mut settings: Settings, mut inherited: Inherited) -> io::Result<()> {
                     inherited.link.send(&FromFront::Switched);
                 }
                 ToFront::Open => drop(shared.is_open.send_replace(true)),
+                ToFront::Leave => shared.is_leaving.store(true, Ordering::Relaxed),
                 // The receiver is gone only if the front has ended.
                 ToFront::WarmUp { generation } => drop(to_warm.send(Wanted::WarmUp(generation))),
                 ToFront::Verify { generation } => {
@@ -204,6 +205,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         | ToFront::StayClassic { .. }
         | ToFront::Learned { .. }
         | ToFront::Open
+        | ToFront::Leave
         | ToFront::Connecting { .. }
         | ToFront::Drain => {}
     }

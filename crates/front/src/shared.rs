@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -71,6 +71,8 @@ pub struct Shared {
     pub idle: Notify,
     /// Whether clients' connections are accepted.
     pub is_open: watch::Sender<bool>,
+    /// The server is about to stop, and serves on.
+    pub is_leaving: AtomicBool,
 }
 
 impl Shared {
@@ -98,6 +100,7 @@ impl Shared {
             room: Notify::new(),
             idle: Notify::new(),
             is_open: watch::Sender::new(false),
+            is_leaving: AtomicBool::new(false),
             // A reload replaces them, and then nobody needs these any more.
             settings: Settings { countries: Vec::new(), ..settings },
         }

@@ -253,10 +253,12 @@ pub fn is_fork_better(ended_by_threads: u64, requests: u64) -> bool {
 }
 
 /// How a server that was asked to stop is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stopping {
     /// It was not asked.
     No,
+    /// It serves on, and says that it is about to stop.
+    Leaving,
     /// The front finishes what it has.
     Draining,
     /// What still runs is killed.
@@ -268,6 +270,7 @@ impl Stopping {
     pub fn shown(self) -> ServerState {
         match self {
             Stopping::No => ServerState::Serving,
+            Stopping::Leaving => ServerState::Leaving,
             Stopping::Draining | Stopping::Now => ServerState::Draining,
         }
     }
@@ -275,7 +278,7 @@ impl Stopping {
     /// The next stage after another request to stop, or after the deadline.
     pub fn further(self) -> Stopping {
         match self {
-            Stopping::No => Stopping::Draining,
+            Stopping::No | Stopping::Leaving => Stopping::Draining,
             Stopping::Draining | Stopping::Now => Stopping::Now,
         }
     }

@@ -175,8 +175,8 @@ pub fn reload(which: &Which, only_certificates: bool) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// How long a drain may take: the longest `drain_timeout`, and a minute for the end of the processes.
-const LONGEST_DRAIN: Duration = Duration::from_secs(86400 + 60);
+/// How long a stop may take: the longest `shutdown_delay` and `drain_timeout`, and a minute for the end of the processes.
+const LONGEST_DRAIN: Duration = Duration::from_secs(2 * 86400 + 60);
 /// How long the supervisor's own process may take to end after its response.
 const LAST_STEPS: Duration = Duration::from_secs(10);
 

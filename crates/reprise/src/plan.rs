@@ -107,6 +107,7 @@ pub fn make(
     Ok(supervisor::Draft {
         applications,
         drain_timeout: config.drain_timeout,
+        shutdown_delay: config.shutdown_delay,
         isolation: finding.said(),
         notices: Vec::new(),
         listeners: listeners.to_vec(),

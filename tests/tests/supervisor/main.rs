@@ -1,5 +1,6 @@
 //! The processes: starts, stops, reloads, deaths, limits, users, service managers, what a running server tells.
 
+mod balancer;
 mod confined;
 mod container;
 mod damaged;
@@ -15,6 +16,7 @@ mod ready;
 mod reload;
 mod reload_edges;
 mod seeing;
+mod shutdown_delay;
 mod slow;
 mod smoke;
 mod starting;

@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use hyper::ext::ReasonPhrase;
 use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Response, Version, header};
+use hyper::{HeaderMap, Response, StatusCode, Version, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -170,7 +171,8 @@ where
                 framer.give_up();
                 Framed { refusal: Some(Refusal::BadFraming), original: None }
             });
-            let (shared, is_stopping) = (shared.clone(), *stopping.borrow() != Life::Open);
+            let is_leaving = shared.is_leaving.load(Ordering::Relaxed);
+            let (shared, is_stopping) = (shared.clone(), is_leaving || *stopping.borrow() != Life::Open);
             let (framer, mut is_last) = (framer.clone(), is_last(&request));
             let switch_to = switch_to.clone();
             let request = taken_over(request, framed, connection.clone(), &framer);
@@ -179,7 +181,7 @@ where
                     true => administer(&shared, is_stopping, &request),
                     false => serve(&shared, request).await,
                 };
-                if framer.leaves_body() {
+                if framer.leaves_body() || (is_leaving && response.status() != StatusCode::SWITCHING_PROTOCOLS) {
                     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
                 is_last |= says(response.headers(), "close");

@@ -64,6 +64,9 @@ impl Supervisor {
                 if self.announced {
                     self.front.send(&ToFront::Open, &[]);
                 }
+                if self.shutdown.is_leaving() {
+                    self.front.send(&ToFront::Leave, &[]);
+                }
             }
             FromFront::LaneTaken { lane } => {
                 if let Some(mailbox) = self.mailbox(lane) {

@@ -17,7 +17,7 @@ impl Supervisor {
 
     /// Everything serves, after the start or after a reload, whether that succeeded or was refused.
     pub(super) fn tell_ready(&mut self, refused: Option<&str>) {
-        if self.shutdown.is_begun() {
+        if self.shutdown.is_begun() || self.shutdown.is_leaving() {
             return;
         }
         let serving = format!("serving {}", names(self.reload.current(), &self.generations));
@@ -33,9 +33,14 @@ impl Supervisor {
         self.service.notify.tell_reloading(patience);
     }
 
-    pub(super) fn tell_stopping(&mut self) {
+    /// A drain begins, after that delay.
+    pub(super) fn tell_stopping(&mut self, delay: Duration) {
         let limit = self.reload.plan().drain_timeout;
-        self.service.notify.tell("STOPPING=1", &format_args!("draining, at most {limit:?}"), Some(limit + SPARE));
+        let what = match delay.is_zero() {
+            true => format!("draining, at most {limit:?}"),
+            false => format!("serving on for {delay:?}, then draining, at most {limit:?}"),
+        };
+        self.service.notify.tell("STOPPING=1", &what, Some(delay + limit + SPARE));
     }
 
     /// The longest boot. After each warm-up request the manager is told again.

@@ -93,6 +93,8 @@ pub struct Draft {
     pub applications: Vec<Application>,
     /// How long a drain may take.
     pub drain_timeout: Duration,
+    /// How long the server serves on after it was told to stop.
+    pub shutdown_delay: Duration,
     /// Whether snapshots can be rewound, and why not: said at the start and when it changes.
     pub isolation: String,
     /// What the log says of the change to this configuration.
@@ -119,6 +121,8 @@ pub struct Plan {
     pub applications: Vec<Rc<Application>>,
     /// How long a drain may take.
     pub drain_timeout: Duration,
+    /// How long the server serves on after it was told to stop.
+    pub shutdown_delay: Duration,
     /// Whether snapshots can be rewound, and why not: said at the start and when it changes.
     pub isolation: String,
     /// What the log says of the change to this configuration.
@@ -146,6 +150,7 @@ impl Plan {
             opened: opened.into_iter().map(Rc::new).collect(),
             applications: draft.applications.into_iter().map(Rc::new).collect(),
             drain_timeout: draft.drain_timeout,
+            shutdown_delay: draft.shutdown_delay,
             isolation: draft.isolation,
             notices: draft.notices,
             listeners: draft.listeners,
@@ -359,6 +364,7 @@ impl Plan {
             opened: vec![Rc::new(std::fs::File::open("/dev/null").unwrap().into())],
             applications: names.iter().map(|name| Rc::new(Application::for_test(name))).collect(),
             drain_timeout: Duration::from_secs(30),
+            shutdown_delay: Duration::ZERO,
             isolation: String::new(),
             notices: Vec::new(),
             listeners: Vec::new(),

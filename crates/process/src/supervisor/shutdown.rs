@@ -22,6 +22,8 @@ pub enum Outcome {
 /// What follows from a request to stop.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
+    /// The front serves on, and says that it is about to stop.
+    Leave,
     /// The front finishes what it has.
     Drain,
     /// What runs is cut off.
@@ -55,9 +57,14 @@ impl Shutdown {
         self.stage
     }
 
-    /// Whether somebody has asked the server to stop.
+    /// Whether the server does not serve on.
     pub(super) fn is_begun(&self) -> bool {
-        self.stage != Stopping::No
+        self.stage > Stopping::Leaving
+    }
+
+    /// Whether it is about to stop, and serves on.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.stage == Stopping::Leaving
     }
 
     pub(super) fn is_draining(&self) -> bool {
@@ -69,11 +76,22 @@ impl Shutdown {
         self.outcome.is_some()
     }
 
-    /// Somebody asks the server to stop, or the drain has taken too long.
-    pub(super) fn request(&mut self, drain_timeout: Duration, has_processes: bool, now: Instant) -> Stop {
+    /// Somebody asks the server to stop, or a delay or a drain has taken its time. Without `delay` a drain begins at once.
+    pub(super) fn request(
+        &mut self,
+        delay: Duration,
+        drain_timeout: Duration,
+        has_processes: bool,
+        now: Instant,
+    ) -> Stop {
+        if self.stage == Stopping::No && !delay.is_zero() && self.outcome.is_none() {
+            self.stage = Stopping::Leaving;
+            self.deadline = Some(now + delay);
+            return Stop::Leave;
+        }
         self.stage = self.stage.further();
         match self.stage {
-            Stopping::No => Stop::Nothing,
+            Stopping::No | Stopping::Leaving => Stop::Nothing,
             Stopping::Draining => {
                 self.deadline = Some(now + drain_timeout);
                 Stop::Drain
@@ -86,9 +104,9 @@ impl Shutdown {
         }
     }
 
-    /// When a drain has taken too long.
+    /// When the delay is over, or when a drain has taken too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadline.filter(|_| self.is_draining())
+        self.deadline.filter(|_| self.is_leaving() || self.is_draining())
     }
 
     /// The server ends, for that reason: at once, or when a drain that has begun is over.
@@ -111,21 +129,40 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
+    const NONE: Duration = Duration::ZERO;
 
     #[test]
     fn a_drain_ends_when_the_last_process_is_gone() {
         let (mut shutdown, now) = (Shutdown::new(), Instant::now());
         assert_eq!((shutdown.end(false), shutdown.deadline()), (None, None));
-        assert_eq!(shutdown.request(LIMIT, true, now), Stop::Drain);
+        assert_eq!(shutdown.request(NONE, LIMIT, true, now), Stop::Drain);
         assert_eq!((shutdown.end(true), shutdown.deadline()), (None, Some(now + LIMIT)));
         assert_eq!(shutdown.end(false), Some(End { outcome: Outcome::Drained, kills: false }));
     }
 
     #[test]
+    fn a_delay_comes_before_the_drain_and_a_second_request_ends_it() {
+        let (mut shutdown, now, delay) = (Shutdown::new(), Instant::now(), Duration::from_secs(5));
+        assert_eq!(shutdown.request(delay, LIMIT, true, now), Stop::Leave);
+        assert_eq!((shutdown.is_begun(), shutdown.is_leaving(), shutdown.deadline()), (false, true, Some(now + delay)));
+        assert_eq!(shutdown.end(true), None);
+        assert_eq!(shutdown.request(delay, LIMIT, true, now), Stop::Drain);
+        assert_eq!((shutdown.is_begun(), shutdown.deadline()), (true, Some(now + LIMIT)));
+        assert_eq!(shutdown.request(delay, LIMIT, true, now), Stop::CutOff);
+    }
+
+    #[test]
+    fn a_server_that_has_failed_does_not_delay() {
+        let mut shutdown = Shutdown::new();
+        shutdown.fail(Outcome::NoFront);
+        assert_eq!(shutdown.request(LIMIT, LIMIT, true, Instant::now()), Stop::Drain);
+    }
+
+    #[test]
     fn a_second_request_cuts_off_what_is_left() {
         let (mut shutdown, now) = (Shutdown::new(), Instant::now());
-        shutdown.request(LIMIT, true, now);
-        assert_eq!(shutdown.request(LIMIT, true, now), Stop::CutOff);
+        shutdown.request(NONE, LIMIT, true, now);
+        assert_eq!(shutdown.request(NONE, LIMIT, true, now), Stop::CutOff);
         assert_eq!(shutdown.deadline(), None);
         assert_eq!(shutdown.end(true), Some(End { outcome: Outcome::CutOff, kills: true }));
     }
@@ -133,8 +170,8 @@ mod tests {
     #[test]
     fn a_second_request_when_nothing_is_left_is_a_drain_all_the_same() {
         let (mut shutdown, now) = (Shutdown::new(), Instant::now());
-        shutdown.request(LIMIT, true, now);
-        assert_eq!(shutdown.request(LIMIT, false, now), Stop::Nothing);
+        shutdown.request(NONE, LIMIT, true, now);
+        assert_eq!(shutdown.request(NONE, LIMIT, false, now), Stop::Nothing);
         assert_eq!(shutdown.end(false), Some(End { outcome: Outcome::Drained, kills: false }));
     }
 
@@ -144,7 +181,7 @@ mod tests {
         shutdown.fail(Outcome::NoFront);
         assert_eq!(shutdown.end(true), Some(End { outcome: Outcome::NoFront, kills: true }));
         let mut shutdown = Shutdown::new();
-        shutdown.request(LIMIT, true, Instant::now());
+        shutdown.request(NONE, LIMIT, true, Instant::now());
         shutdown.fail(Outcome::CutOff);
         assert_eq!((shutdown.has_failed(), shutdown.end(true)), (true, None));
         assert_eq!(shutdown.end(false), Some(End { outcome: Outcome::CutOff, kills: false }));

@@ -1,6 +1,6 @@
 //! The end of the server: a drain, or everything at once.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use wire::control::ToFront;
@@ -13,11 +13,21 @@ use crate::sys;
 impl Supervisor {
     pub(super) fn stop(&mut self, why: &str) {
         let limit = self.stop_timeout();
+        // A server that does not serve yet has nobody to tell.
+        let delay = if self.announced { self.reload.plan().shutdown_delay } else { Duration::ZERO };
         self.reload.stop();
-        match self.shutdown.request(limit, self.has_processes(), Instant::now()) {
+        match self.shutdown.request(delay, limit, self.has_processes(), Instant::now()) {
+            Stop::Leave => {
+                log(
+                    "notice",
+                    format_args!("{why}: serving on for {delay:?} (shutdown_delay), not ready for new clients"),
+                );
+                self.tell_stopping(delay);
+                self.front.send(&ToFront::Leave, &[]);
+            }
             Stop::Drain => {
                 log("notice", format_args!("{why}: draining, at most {limit:?}"));
-                self.tell_stopping();
+                self.tell_stopping(Duration::ZERO);
                 // When the front has closed its copies too, new connections are refused.
                 self.service.front_descriptors.clear();
                 self.close_listeners();
@@ -34,16 +44,19 @@ impl Supervisor {
         }
     }
 
-    /// Ends a drain that takes too long.
+    /// Ends a delay that is over, or a drain that takes too long.
     pub(super) fn end_overdue_drain(&mut self) {
         if self.shutdown.deadline().is_some_and(|deadline| Instant::now() >= deadline) {
+            if self.shutdown.is_leaving() {
+                return self.stop("shutdown_delay is over");
+            }
             let limit = self.stop_timeout();
             log("warning", format_args!("drain took longer than {limit:?}; ending now"));
             self.stop("deadline");
         }
     }
 
-    fn stop_timeout(&self) -> std::time::Duration {
+    fn stop_timeout(&self) -> Duration {
         self.service.stop_timeout.unwrap_or(self.reload.plan().drain_timeout)
     }
 

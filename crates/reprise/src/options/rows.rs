@@ -130,6 +130,9 @@ option_table! {
              hours. Without the file the server makes keys and replaces them by itself.", by path;
         drain_timeout: Duration = Duration::from_secs(30), "\"30s\"", Time(0, DAY), Reload,
             "Longest time that a stop waits for running requests.";
+        shutdown_delay: Duration = Duration::ZERO, "\"0s\"", Time(0, DAY), Reload,
+            "How long the server serves on after it was told to stop, while /readyz answers 503 and responses say `Connection: close`: the time in \
+             which a load balancer finds out and sends its clients elsewhere. Then it drains. Another signal ends the delay.";
         release_dir: Option<PathBuf> = None, "/run/reprise_releases; without root below $XDG_RUNTIME_DIR", Text, Restart,
             "Directory into which releases are unpacked (docs/guides/releases.md), best a file system in memory. It has to be the same path on \
              all nodes, and where releases are built.", by path;

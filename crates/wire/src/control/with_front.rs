@@ -73,6 +73,8 @@ pub enum ToFront {
     },
     /// Accept clients' connections from now on: everything that has to boot serves.
     Open,
+    /// The server is about to stop, and serves on: say so to load balancers and clients.
+    Leave,
     /// Finish the requests that are there, take no new one, then end.
     Drain,
     /// A connection to an upstream has begun (attached: its socket), or cannot be begun.
@@ -143,6 +145,7 @@ messages!(ToFront {
     0x115 => Verify { generation }
     0x116 => StayClassic { generation }
     0x117 => Learned { generation }
+    0x118 => Leave {}
 });
 
 /// Front → supervisor.
