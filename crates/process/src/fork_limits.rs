@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-/// The most control groups that one may lie in.
-const MAX_DEPTH: usize = 64;
+use crate::groups;
 
 /// An error of a fork by that process; of a limit: what it is, how high it is, and what to set.
 pub fn explain(error: &io::Error, forker: i32) -> String {
@@ -39,38 +37,24 @@ fn soft_limit(limits: &str) -> Option<u64> {
     limits.lines().find_map(|line| line.strip_prefix("Max processes"))?.split_whitespace().next()?.parse().ok()
 }
 
-/// The control groups that a process lies in.
+/// The first of a process's control groups, from its own outwards, that has as many processes as it may have.
 fn full_group(pid: i32) -> Option<String> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let root = Path::new("/sys/fs/cgroup");
-    full_one(&groups.lines().find_map(|line| directory_of(line, root))?, root)
+    full_one(&|path| fs::read_to_string(path).ok(), pid)
 }
 
-/// The first of a group and those around it that has as many processes as it may have.
-fn full_one(directory: &Path, root: &Path) -> Option<String> {
-    let number = |directory: &Path, name: &str| -> Option<u64> {
-        fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok()
-    };
-    directory.ancestors().take_while(|one| one.starts_with(root)).take(MAX_DEPTH).find_map(|one| {
+fn full_one(read: &dyn Fn(&str) -> Option<String>, pid: i32) -> Option<String> {
+    let number =
+        |directory: &str, name: &str| -> Option<u64> { read(&format!("{directory}/{name}"))?.trim().parse().ok() };
+    groups::directories(&read(&format!("/proc/{pid}/cgroup"))?, "pids").iter().find_map(|one| {
         let most = number(one, "pids.max")?;
         (number(one, "pids.current")? >= most).then(|| {
-            let name = one.strip_prefix(root).unwrap_or(one).display();
+            let name = one.trim_start_matches("/sys/fs/cgroup/").trim_start_matches("pids/");
             format!(
                 "the control group /{name} is limited to {most} processes and threads (pids.max); hint: raise TasksMax= of the unit, or \
                  --pids-limit of the container; or lower `workers`"
             )
         })
     })
-}
-
-/// Where the group of a line of /proc/PID/cgroup counts processes: `0::/a/b`, or `7:pids:/a/b` with cgroups of version 1.
-fn directory_of(line: &str, root: &Path) -> Option<PathBuf> {
-    let mut parts = line.splitn(3, ':').skip(1);
-    let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
-    match controllers {
-        "" => Some(root.join(path)).filter(|directory| directory.is_dir()),
-        _ => controllers.split(',').any(|one| one == "pids").then(|| root.join("pids").join(path)),
-    }
 }
 
 #[cfg(test)]
@@ -83,32 +67,30 @@ mod tests {
             "Limit  Soft Limit  Hard Limit  Units\nMax processes             16                   99      processes \n";
         assert_eq!(soft_limit(limits), Some(16));
         assert_eq!(soft_limit(&limits.replace("16", "unlimited")), None);
-        let root = Path::new("/sys/fs/cgroup");
-        assert_eq!(directory_of("7:cpu,pids:/docker/1", root), Some(root.join("pids/docker/1")));
-        assert_eq!(directory_of("7:cpu:/docker/1", root), None);
-        assert_eq!(directory_of("0::/no such group", root), None);
         let other = io::Error::from_raw_os_error(Errno::ENOMEM as i32);
         assert_eq!(explain(&other, 1), other.to_string());
     }
 
     #[test]
     fn a_full_group_is_found_around_one_that_has_room() {
-        let root = std::env::temp_dir().join(format!("reprise-groups-{}", std::process::id()));
-        let inner = root.join("a/b");
-        fs::create_dir_all(&inner).unwrap();
-        let group = |directory: &Path, most: &str, current: &str| {
-            fs::write(directory.join("pids.max"), most).unwrap();
-            fs::write(directory.join("pids.current"), current).unwrap();
+        let full = |most: &str| {
+            let read = |path: &str| {
+                let text = match path {
+                    "/proc/7/cgroup" => "0::/a/b\n",
+                    "/sys/fs/cgroup/a/b/pids.max" => "max\n",
+                    "/sys/fs/cgroup/a/pids.max" => most,
+                    path if path.ends_with("pids.current") => "20\n",
+                    _ => return None,
+                };
+                Some(text.to_owned())
+            };
+            full_one(&read, 7)
         };
-        group(&inner, "max\n", "20\n");
-        group(&root.join("a"), "21\n", "20\n");
-        assert_eq!(full_one(&inner, &root), None);
-        group(&root.join("a"), "20\n", "20\n");
-        let said = full_one(&inner, &root).unwrap();
+        assert_eq!(full("21\n"), None);
+        let said = full("20\n").unwrap();
         assert!(
             said.starts_with("the control group /a is limited to 20 processes") && said.contains("TasksMax="),
             "{said}"
         );
-        fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -36,6 +36,7 @@ pub mod errand;
 pub mod exited;
 pub mod files;
 pub mod fork_limits;
+pub mod groups;
 pub mod lines;
 pub mod log;
 pub mod namespace;

@@ -166,8 +166,20 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
     line("front", format!("{} {threads} on {} CPUs{front}", config.front_threads, options::cpus()));
     line("access log", config.access_log.clone());
     if acme::automatic(config).next().is_some() {
+    line("memory", memory_line());
         let user = people.acme.as_ref().map(|user| format!(", as user {}", user.name)).unwrap_or_default();
         line("authority", format!("{}{user}", config.acme.directory));
     }
     text
+}
+
+/// The memory there is, and the defaults that depend on it.
+fn memory_line() -> String {
+    let memory = options::memory();
+    let defaults = format!(
+        "defaults from it: {} workers, {} MiB for a cache",
+        options::usual_workers(),
+        options::sized(64 << 20) >> 20
+    );
+    format!("{} MiB ({}); {defaults}", memory.bytes >> 20, memory.file)
 }

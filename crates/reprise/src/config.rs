@@ -15,7 +15,7 @@ use crate::exit::{Code, Failure};
 use crate::flags::What;
 use crate::listen::Permissions;
 use crate::options::{
-    Application, Capabilities, Challenge, Config, Options, Scope, WantedPhp, cpus, find, refused, resolve,
+    Application, Capabilities, Challenge, Config, Options, Scope, WantedPhp, find, refused, resolve, usual_workers,
 };
 use crate::phars;
 use crate::plan;
@@ -40,7 +40,7 @@ impl Application {
 
     /// Workers of each lane, at most.
     pub fn workers(&self) -> usize {
-        self.workers.or(self.max_workers).unwrap_or(4 * cpus())
+        self.workers.or(self.max_workers).unwrap_or_else(usual_workers)
     }
 
     /// Workers of each lane that are always there.

@@ -15,9 +15,11 @@ mod reader;
 mod rows;
 mod value;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use front::{RATED_CLIENTS, READERS};
+use process::groups::{self, Memory};
 use process::programs::PhpVersion;
 use wire::control::MAX_LANES;
 use wire::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
@@ -179,6 +181,27 @@ pub enum Capabilities {
 /// CPUs that this process may use. Some defaults depend on their number.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Memory that this process may take, and what says so; the machine's or that of a control group. Some defaults depend on it.
+pub fn memory() -> &'static Memory {
+    static MEMORY: OnceLock<Memory> = OnceLock::new();
+    MEMORY.get_or_init(|| {
+        let everything = Memory { bytes: u64::MAX, file: "no limit is known".to_owned(), line: 0, text: String::new() };
+        groups::memory(&|path| std::fs::read_to_string(path).ok()).unwrap_or(everything)
+    })
+}
+
+/// The default size of a cache or buffer: `usual`, where it is no more than a sixteenth of the memory there is.
+pub fn sized(usual: u64) -> u64 {
+    const LEAST: u64 = 1 << 20;
+    usual.min((memory().bytes / 16) & !(LEAST - 1)).max(LEAST)
+}
+
+/// How many workers a lane has if nobody says it: four per CPU, one for each 64 MiB of memory at most.
+pub fn usual_workers() -> usize {
+    const EACH: u64 = 64 << 20;
+    (4 * cpus()).min(usize::try_from(memory().bytes / EACH).unwrap_or(usize::MAX)).max(1)
 }
 
 /// All rows of a part of the file. Options that paths may have too are listed with the application's, before `limits`.

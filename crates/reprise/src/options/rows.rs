@@ -102,7 +102,7 @@ option_table! {
         spool_memory: u64 = 1 << 20, "\"1M\"", Size, Reload,
             "Most bytes of one response that the front holds in memory for a client that takes it slower than PHP writes it \
              (docs/operations/spool.md); 0: none.";
-        spool_memory_total: u64 = 64 << 20, "\"64M\"", Size, Reload,
+        spool_memory_total: u64 = sized(64 << 20), "\"64M\", 1/16 of the memory at most", Size, Reload,
             "The same, of all responses together.";
         spool_disk: u64 = 256 << 20, "\"256M\"", Size, Reload,
             "Most bytes of one response that the front holds on disk for a slow client, after spool_memory; 0: none. With \
@@ -114,7 +114,7 @@ option_table! {
              it; a file system in memory would count twice.", by path;
         file_cache_files: u64 = 1000, "1000", Number(0, 1_000_000), Reload,
             "Most files that the front holds open because they were sent a moment ago (docs/operations/files.md); 0: none.";
-        file_cache_memory: u64 = 32 << 20, "\"32M\"", Size, Reload,
+        file_cache_memory: u64 = sized(32 << 20), "\"32M\", 1/16 of the memory at most", Size, Reload,
             "Most memory for what the front holds of such files; 0 switches the cache off.";
         file_cache_body: u64 = 128 << 10, "\"128K\"", Size, Reload,
             "Largest file whose bytes are held in memory. Larger ones are held open, and read for each response.";
@@ -155,7 +155,7 @@ option_table! {
         http2_head: u64 = 32 << 10, "\"32K\"", Size, Reload,
             "Largest head of a request over HTTP/2, as it would be over HTTP/1.1, where the limit is 32K; 1K to 64K, of which \
              PHP gets 32K at most. Beyond it the response is 431.", by http2_head, to front;
-        http2_memory: u64 = 128 << 20, "\"128M\"", Size, Reload,
+        http2_memory: u64 = sized(128 << 20), "\"128M\", 1/16 of the memory at most", Size, Reload,
             "Most memory that requests and responses of all HTTP/2 connections hold for clients that do not read. Beyond it \
              each connection still has one response at a time, and those that have read nothing for a second and hold more \
              than 64 KiB are closed.", to front;
@@ -244,7 +244,7 @@ option_table! {
              (docs/guides/snapshot.md) exist for names without a pattern.", by hosts, to front;
         user: Option<String> = None, "owner of the root; www-data if that is root", Text, Reload,
             "User of PHP's processes if the server starts as root; never root.";
-        workers: Option<usize> = None, "`max_workers`; four per CPU", Number(1, 1024), Reload,
+        workers: Option<usize> = None, "`max_workers`; four per CPU, one per 64M of memory at most", Number(1, 1024), Reload,
             "PHP workers of each lane. Each runs one request at a time. Without `max_workers`, classic mode beside a \
              snapshot lane has at most four per CPU, and lanes of scripts that `mode` does not name share this number by \
              need.";
@@ -272,9 +272,9 @@ option_table! {
         rate_limits: Vec<RateLimit> = Vec::new(), "[]", Rates, Reload,
             "How often one client address (for IPv6 one /64) may ask for a path and all below it: \
              [{ path = \"/login\", rate = \"10/m\" }]. More get 429 (docs/operations/limits.md).", to front;
-        cache_memory: u64 = 64 << 20, "\"64M\"", Size, Reload,
+        cache_memory: u64 = sized(64 << 20), "\"64M\", 1/16 of the memory at most", Size, Reload,
             "Most memory for stored responses that many visitors get; 0 switches the cache off (docs/guides/cache.md).", to front;
-        data_cache_memory: u64 = 64 << 20, "\"64M\"", Size, Reload,
+        data_cache_memory: u64 = sized(64 << 20), "\"64M\", 1/16 of the memory at most", Size, Reload,
             "Memory of the data cache, in which reprise_cache() keeps PHP values for all workers of the application (docs/guides/data-cache.md): 1M \
              to 4G; 0 switches it off. Only what is used is taken. Another size starts with an empty cache.", by data_memory;
         data_cache_wait: Duration = Duration::from_secs(10), "\"10s\"", Time(0, 3600), Reload,

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use process::groups;
+
 use super::System;
 use crate::doctor::findings::{Check, Finding, Place, Severity};
 
@@ -32,28 +34,8 @@ pub fn judge(system: &System, tree: &Path) -> Vec<Finding> {
 
 /// The memory that the server may take, and what says so.
 pub fn memory(system: &System) -> Option<(u64, Place)> {
-    let text = system.read("/proc/meminfo")?;
-    let of = |name: &str| {
-        let (number, line) = text.lines().enumerate().find(|(_, line)| line.starts_with(name))?;
-        Some((line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10, number as u32 + 1, line.to_owned()))
-    };
-    let (total, line, shown) = of("MemTotal:")?;
-    let group = system.read("/proc/self/cgroup").unwrap_or_default();
-    let path = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
-    // The limits of all groups above hold too.
-    let mut limits = Vec::new();
-    let mut at = Some(Path::new(&path));
-    while let Some(group) = at {
-        let file = format!("/sys/fs/cgroup{}/memory.max", group.display().to_string().trim_end_matches('/'));
-        if let Some(limit) = system.read(&file).and_then(|text| text.parse::<u64>().ok()) {
-            limits.push((limit, file));
-        }
-        at = group.parent();
-    }
-    match limits.into_iter().min() {
-        Some((limit, file)) if limit < total => Some((limit, Place::new(file, 1, limit.to_string()))),
-        _ => Some((total, Place::new("/proc/meminfo", line, shown))),
-    }
+    let memory = groups::memory(&|path| system.read(path))?;
+    Some((memory.bytes, Place::new(memory.file, memory.line, memory.text)))
 }
 
 /// Where a setting of sysctl is made; else where its value is.
