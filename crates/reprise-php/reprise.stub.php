@@ -95,7 +95,7 @@ function reprise_warmup_requests(): array {}
  * | `slot`, `pid` | the worker |
  * | `requests` | how many requests this worker has taken |
  * | `connections` | how many this worker has kept open: see reprise_after_fork() |
- * | `rewinds` | of this worker: `fast`, `scanned`, and the `pages` that they copied |
+ * | `rewinds` | of this worker: `by` ("userfaultfd", "soft-dirty" or ""), `fast`, `scanned`, and the `pages` that they copied |
  * | `recycles` | how many workers of the lane were recycled, by reason |
  *
  * @return array<string, mixed>

@@ -51,14 +51,18 @@ pub mod tls;
 pub mod upstream;
 pub mod yard;
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 pub use client::{Client, Response, get};
 pub use server::{Server, Setup};
 
-/// Seconds of a quiet machine: one that is not may take three times as long, and nothing has failed.
-pub const fn seconds(quiet: u64) -> Duration {
-    Duration::from_secs(quiet * 3)
+/// Seconds of a quiet machine: one that is not may take three times as long, and nothing has failed. `REPRISE_PATIENCE` says another
+/// number than three, for an emulated machine.
+pub fn seconds(quiet: u64) -> Duration {
+    static PATIENCE: OnceLock<u64> = OnceLock::new();
+    let said = || std::env::var("REPRISE_PATIENCE").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(quiet * PATIENCE.get_or_init(|| said().unwrap_or(3)))
 }
 
 /// How much a test does: `usual`, or `full` in `./test --full`.

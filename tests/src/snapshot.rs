@@ -103,14 +103,14 @@ pub fn rewind(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
     }
 }
 
-/// What keeps requests apart in these binaries. AddressSanitizer's memory cannot be rewound, and `reprise-php` refuses it.
+/// What keeps requests apart in these binaries on this kernel. AddressSanitizer's memory cannot be rewound, and `reprise-php` refuses it.
 /// `REPRISE_ISOLATION` names the only one that is tested.
 pub fn isolations() -> &'static [&'static str] {
     match std::env::var("REPRISE_ISOLATION").as_deref() {
         Ok("rewind") => &["rewind"],
         Ok("fork") => &["fork"],
         Ok(other) => panic!("REPRISE_ISOLATION={other}: rewind or fork"),
-        Err(_) if is_sanitized() => &["fork"],
+        Err(_) if best_way().is_empty() => &["fork"],
         Err(_) => &["rewind", "fork"],
     }
 }
@@ -136,6 +136,41 @@ pub fn sanitizers() -> &'static str {
     })
 }
 
+/// How rewinds shall find written pages: `REPRISE_WAY` is "userfaultfd" or "soft-dirty". Without it, by the best way of this kernel.
+pub fn way() -> Option<String> {
+    std::env::var("REPRISE_WAY").ok()
+}
+
+/// What reprise-php has found out about this kernel: `--try-needs`.
+fn needs() -> &'static str {
+    static NEEDS: OnceLock<String> = OnceLock::new();
+    NEEDS.get_or_init(|| {
+        let php = crate::server::program().with_file_name("reprise-php");
+        let output = Command::new(&php).arg("--try-needs").output().expect("reprise-php tries what a rewind needs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().rev().find_map(|line| line.strip_prefix("needs ")).unwrap_or_default().to_owned()
+    })
+}
+
+/// Whether this kernel has soft-dirty bits.
+pub fn has_soft_dirty_bits() -> bool {
+    needs().ends_with(" clear=0 soft=0")
+}
+
+/// Whether this kernel has what rewinds by userfaultfd need.
+pub fn has_userfaultfd() -> bool {
+    needs().contains(" userfaultfd=0 ") && needs().contains(" api=0 ") && needs().contains(" scan=0 ")
+}
+
+/// The best way of a rewind on this kernel; empty: none.
+pub fn best_way() -> &'static str {
+    match (is_sanitized(), has_userfaultfd(), has_soft_dirty_bits()) {
+        (true, ..) | (false, false, false) => "",
+        (false, true, _) => "userfaultfd",
+        (false, false, true) => "soft-dirty",
+    }
+}
+
 /// Whether `REPRISE_SCRUB` has each test of this module run with the option `scrub`.
 pub fn scrubs_all() -> bool {
     std::env::var_os("REPRISE_SCRUB").is_some()
@@ -146,14 +181,24 @@ pub fn fork(setup: impl Fn() -> Setup, test: impl Fn(&mut Lane)) {
     run("fork", setup(), test);
 }
 
+/// Runs a test with rewinds that find written pages in that way.
+pub fn by(way: &str, setup: Setup, test: impl Fn(&mut Lane)) {
+    run_by("rewind", Some(way.to_owned()), setup, test);
+}
+
 fn run(isolation: &'static str, setup: Setup, test: impl Fn(&mut Lane)) {
-    let setup = setup.application(&format!("isolation = \"{isolation}\""));
+    run_by(isolation, way().filter(|_| isolation == "rewind"), setup, test);
+}
+
+fn run_by(isolation: &'static str, way: Option<String>, setup: Setup, test: impl Fn(&mut Lane)) {
+    let setup = setup.application(&format!("isolation = \"{}\"", way.as_deref().unwrap_or(isolation)));
     let setup = if scrubs_all() { setup.application("scrub = true") } else { setup };
     // An audit takes a hundred times as long as a rewind: a million requests go without.
     let setup = if std::env::var("REPRISE_AUDIT").as_deref() == Ok("off") { setup } else { setup.flag("--audit") };
     let mut lane = Lane { server: setup.start(), isolation, expected: vec![] };
     let info = lane.info();
     assert_eq!((info.text("mode"), info.text("isolation")), ("snapshot", isolation), "{info:?}");
+    way.iter().for_each(|way| assert_eq!(info.text("rewinds.by"), way, "{info:?}"));
     test(&mut lane);
     lane.end();
 }

@@ -138,7 +138,9 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         for entry in entries {
             let (function, how) = match entry.is_worker_mode {
                 true => ("reprise_handle_request or FRANKENPHP_WORKER", "worker mode".to_owned()),
-                false => ("reprise_snapshot", format!("isolation {}", finding.of(application.isolation).word())),
+                false => {
+                    ("reprise_snapshot", format!("isolation {}", isolation::said(finding.of(application.isolation))))
+                }
             };
             let why =
                 if entry.is_required { "the configuration says so".to_owned() } else { format!("it names {function}") };
@@ -164,9 +166,9 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
     let front = people.front.as_ref().map(|user| format!(", as user {}", user.name)).unwrap_or_default();
     let threads = if config.front_threads == 1 { "thread" } else { "threads" };
     line("front", format!("{} {threads} on {} CPUs{front}", config.front_threads, options::cpus()));
+    line("memory", memory_line());
     line("access log", config.access_log.clone());
     if acme::automatic(config).next().is_some() {
-    line("memory", memory_line());
         let user = people.acme.as_ref().map(|user| format!(", as user {}", user.name)).unwrap_or_default();
         line("authority", format!("{}{user}", config.acme.directory));
     }

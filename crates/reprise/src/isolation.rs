@@ -5,7 +5,7 @@ mod obstacle;
 
 use std::fs::{File, OpenOptions, read_to_string};
 use std::os::fd::AsRawFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use process::user::Identity;
@@ -23,8 +23,8 @@ const COST: &str = "4 to 10 ms of processor time each";
 pub struct Finding {
     /// What reprise-php is told of it (`--needs`): a template that finds the same says nothing. `None`: nothing was tried.
     pub needs: Option<String>,
-    /// Whether templates can rewind.
-    pub is_possible: bool,
+    /// The ways by which templates can rewind, the best first.
+    pub ways: Vec<Isolation>,
     /// The isolation of snapshots, and why.
     pub text: String,
     /// What mends it.
@@ -35,7 +35,7 @@ impl Finding {
     /// What a snapshot gets that asks for this isolation.
     pub fn of(&self, wanted: Isolation) -> Isolation {
         match wanted {
-            Isolation::Auto if self.is_possible => Isolation::Rewind,
+            Isolation::Auto | Isolation::Rewind if !self.ways.is_empty() => self.ways[0],
             Isolation::Auto if self.needs.is_some() => Isolation::Fork,
             other => other,
         }
@@ -53,14 +53,22 @@ pub fn look(config: &Config, people: &People, phps: &Phps) -> Finding {
     let mut all = config.applications.iter().zip(&people.applications).zip(phps.each());
     let Some(((_, user), php)) = all.find(|((application, _), _)| application.isolation != Isolation::Fork) else {
         let text = "fork, as the configuration says".to_owned();
-        return Finding { needs: None, is_possible: false, text, hint: None };
+        return Finding { needs: None, ways: vec![], text, hint: None };
     };
     match try_needs(php, user.as_ref().map(|(user, _)| user)) {
         Ok((release, needs)) => judge(&release, &needs),
         Err(why) => {
             let text = format!("unknown: reprise-php cannot try what a rewind needs: {why}");
-            Finding { needs: None, is_possible: false, text, hint: None }
+            Finding { needs: None, ways: vec![], text, hint: None }
         }
+    }
+}
+
+/// An isolation, as the log has it.
+pub fn said(isolation: Isolation) -> String {
+    match isolation {
+        Isolation::Userfaultfd | Isolation::SoftDirty => format!("{} ({})", Isolation::Rewind.word(), isolation.word()),
+        other => other.word().to_owned(),
     }
 }
 
@@ -76,13 +84,30 @@ fn judge(release: &str, needs: &str) -> Finding {
         label: line("/proc/self/attr/current"),
     };
     let needs = Some(needs.to_owned());
-    match facts.obstacle() {
-        None => Finding { needs, is_possible: true, text: "rewind".to_owned(), hint: None },
-        Some(obstacle) => Finding {
+    let soft_dirty = facts.obstacle_of_soft_dirty();
+    let by_soft_dirty = soft_dirty.is_none().then_some(Isolation::SoftDirty);
+    match (facts.obstacle(), soft_dirty) {
+        (None, _) => {
+            let ways = [Isolation::Userfaultfd].into_iter().chain(by_soft_dirty).collect();
+            Finding { needs, ways, text: said(Isolation::Userfaultfd), hint: None }
+        }
+        (Some(obstacle), None) => Finding {
             needs,
-            is_possible: false,
+            ways: vec![Isolation::SoftDirty],
             text: format!(
-                "fork: a process for each request from a snapshot, {COST}. A rewind is not possible: {}",
+                "{}: a request that writes where none wrote before costs more than with userfaultfd, by the size of the process. \
+                 userfaultfd is not possible: {}",
+                said(Isolation::SoftDirty),
+                obstacle.why
+            ),
+            hint: Some(obstacle.hint),
+        },
+        (Some(obstacle), Some(besides)) => Finding {
+            needs,
+            ways: vec![],
+            text: format!(
+                "fork: a process for each request from a snapshot, {COST}. A rewind is not possible: {}; nor is it without \
+                 userfaultfd: {besides}",
                 obstacle.why
             ),
             hint: Some(obstacle.hint),
@@ -103,12 +128,9 @@ fn try_needs(php: &Php, user: Option<&Identity>) -> Result<(String, String), Str
         command.uid(user.uid).gid(user.gid);
     }
     let output = command.arg("--try-needs").output().map_err(|error| error.to_string())?;
-    if output.status.signal().is_some() {
-        let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        return Ok((release.trim().to_owned(), obstacle::KILLED.to_owned()));
-    }
+    // If it was killed when it tried userfaultfd, it has said the rest before.
     let text = String::from_utf8_lossy(&output.stdout);
-    let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    let line = |name: &str| text.lines().rev().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
     match (line("release "), line("needs ")) {
         (Some(release), Some(needs)) => Ok((release, needs)),
         _ => Err(format!("it ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim())),

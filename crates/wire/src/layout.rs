@@ -177,7 +177,7 @@ crate::table! {
         Attributes = 5, "attributes": "a request changed users, limits, priorities, namespaces, the name of the process, its personality, locked memory, or opened a file of `/proc` for writing (`oom_score_adj`, `comm` …); in classic mode and worker scripts too";
         Timers = 6, "timers": "a request made a POSIX timer";
         IoUring = 7, "io_uring": "a request made an io_uring";
-        Protection = 8, "protection": "pages cannot be protected any more, or the userfaultfd is gone";
+        Protection = 8, "protection": "pages cannot be protected any more, the userfaultfd is gone, or somebody else has cleared soft-dirty bits";
         Audit = 9, "audit": "with `--audit`: a byte or a mapping differs";
         Kernel = 10, "kernel": "a system call failed that must not";
         Bailout = 11, "bailout": "worker script: a request ended by a fatal error";

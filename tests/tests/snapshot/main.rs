@@ -24,4 +24,5 @@ mod rewind_resources;
 mod rewind_shared;
 mod rewind_state;
 mod rewind_users;
+mod soft_dirty;
 mod warm_function;

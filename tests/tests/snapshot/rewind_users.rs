@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tests::process::is_root;
-use tests::snapshot::{best_isolation, is_sanitized, snapshot};
+use tests::snapshot::{best_isolation, best_way, has_soft_dirty_bits, has_userfaultfd, is_sanitized, snapshot};
 use tests::{Server, Setup, process, wait_until};
 
 const CASES: &str = "case 'count': echo ++$count, ' ', posix_geteuid(); break;\n";
@@ -160,10 +160,11 @@ fn what_keeps_a_server_from_rewinding_is_said_once() {
             .chain(place.denying(restriction.call, restriction.error))
             .collect();
         let server = setup.command(command.clone()).start();
-        serves(&server, "fork", user());
+        let gets = without_userfaultfd();
+        serves(&server, gets, user());
         wait_until("the other script has a lane", 30, || {
             server.get("/other.php");
-            server.log().contains("/other.php is booted, isolation fork")
+            server.log().contains(&format!("/other.php is booted, isolation {gets}"))
         });
         let (reloaded, said) = server.reload();
         assert!(reloaded, "{said}\n{}", server.log());
@@ -173,10 +174,14 @@ fn what_keeps_a_server_from_rewinding_is_said_once() {
         let [isolation, hint, ..] = said[..] else { panic!("no two lines of isolation in {log}") };
         assert!(hint.starts_with("hint "), "{log}");
         let words: &[&str] = if is_sanitized() { &["AddressSanitizer"] } else { restriction.words };
-        for word in words.iter().chain(&["4 to 10 ms", "a process for each request"]) {
+        let cost: &[&str] = match gets {
+            "fork" => &["4 to 10 ms", "a process for each request"],
+            _ => &["rewind (soft-dirty)", "by the size of the process"],
+        };
+        for word in words.iter().chain(cost) {
             assert!(isolation.contains(word) || hint.contains(word), "no {word:?} in {said:?}");
         }
-        for word in ["rewind", "a process for each request", "userfaultfd"] {
+        for word in ["a process for each request", "userfaultfd"] {
             let count = log.lines().filter(|line| line.contains(word)).count();
             let expected = lines(&log).iter().filter(|line| line.contains(word)).count();
             assert_eq!(count, expected, "{word:?} is said again:\n{log}");
@@ -188,8 +193,14 @@ fn what_keeps_a_server_from_rewinding_is_said_once() {
         let checked = String::from_utf8(output.stdout).expect("text");
         assert!(output.status.success(), "{checked}");
         assert_eq!(lines(&checked), said, "{}", restriction.call);
-        assert!(checked.contains("index.php (it names reprise_snapshot), isolation fork"), "{checked}");
+        let expected = format!("index.php (it names reprise_snapshot), isolation {gets}");
+        assert!(checked.contains(&expected), "{checked}");
     }
+}
+
+/// What requests from a snapshot get where userfaultfd is not possible.
+fn without_userfaultfd() -> &'static str {
+    if has_soft_dirty_bits() && !is_sanitized() { "rewind" } else { "fork" }
 }
 
 /// Everybody may watch faults of user space: `vm.unprivileged_userfaultfd`, which is 0 on most systems, forbids others.
@@ -207,7 +218,11 @@ fn the_start_and_check_say_that_rewinds_are_possible() {
         let said = lines(text);
         match is_sanitized() {
             true => assert!(said[0].contains("AddressSanitizer"), "{said:?}"),
-            false => assert_eq!(said, ["isolation     rewind"], "vm.unprivileged_userfaultfd is {sysctl:?}\n{text}"),
+            false => {
+                let expected = format!("isolation     rewind ({})", best_way());
+                assert!(said[0].starts_with(&expected), "vm.unprivileged_userfaultfd is {sysctl:?}\n{text}");
+                assert!(said.len() == 1 || !has_userfaultfd(), "{text}");
+            }
         }
     }
     serves(&server, best_isolation(), user());
@@ -240,14 +255,15 @@ fn root_without_the_call_finds_another_way_or_forks() {
     let info = server.get("/?info").text();
     let isolation = if info.contains("isolation=rewind") { "rewind" } else { "fork" };
     serves(&server, isolation, user());
-    assert!(is_root() || isolation == "fork");
+    assert!(is_root() || isolation == without_userfaultfd());
 }
 
 /// Who insists on rewinding is not served by something else: the boot fails, and says why.
 #[test]
 fn who_insists_on_rewinding_is_told() {
-    let setup =
-        snapshot(BOOT, CASES).application("isolation = \"rewind\"").application("mode.\"index.php\" = \"snapshot\"");
+    let setup = snapshot(BOOT, CASES)
+        .application("isolation = \"userfaultfd\"")
+        .application("mode.\"index.php\" = \"snapshot\"");
     let place = place(&setup);
     let command = as_user(&setup).into_iter().chain(place.denying("userfaultfd", EPERM));
     let mut server = setup.command(command).launch();

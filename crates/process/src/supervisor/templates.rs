@@ -103,6 +103,8 @@ impl Supervisor {
             Isolation::WorkerMode => "worker mode",
             Isolation::Fork => "isolation fork",
             Isolation::Auto | Isolation::Rewind => "isolation rewind",
+            Isolation::Userfaultfd => "isolation rewind (userfaultfd)",
+            Isolation::SoftDirty => "isolation rewind (soft-dirty)",
         };
         let what = self.describe(id, lane);
         repeated::works(&boots(&what));

@@ -87,7 +87,7 @@ void connections_hooks_prepare(void)
 	if (Z_TYPE(hooks) != IS_ARRAY) {
 		return;
 	}
-	if (snapshot->isolation != wire_Isolation_Rewind) {
+	if (!snapshot_rewinds()) {
 		reprise_log_line("notice", "connections are not kept: isolation is fork, and each process serves one request");
 		return;
 	}

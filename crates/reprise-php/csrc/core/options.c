@@ -87,8 +87,8 @@ static bool choose_isolation(const char *word)
 {
 	static const char *const words[] = wire_ISOLATIONS;
 
-	for (int i = wire_Isolation_Auto; i <= wire_Isolation_Fork; i++) {
-		if (strcmp(word, words[i]) == 0) {
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (i != wire_Isolation_WorkerMode && strcmp(word, words[i]) == 0) {
 			reprise_options.isolation = (enum wire_Isolation)i;
 			return true;
 		}

@@ -15,6 +15,7 @@
 #include "state.h"
 
 struct lessons;
+struct watch_way;
 
 #define SERVICE_STACK (128 * 1024)
 /* Mappings and private writable ones at the snapshot; more are refused. */
@@ -175,10 +176,15 @@ struct snapshot_hot {
 	size_t found, put_back; /* by this rewind: pages that were protected and written; pages copied or zeroed */
 };
 
-/* clone.c, rewind.c and prove.c: how a clone sees that memory was written. */
+/* clone.c, rewind.c, prove.c and the way by which written pages are found (ways.h). */
 struct snapshot_watch {
-	int uffd;
+	const struct watch_way *way;      /* chosen by template.c */
+	int descriptor;                   /* of the way: a userfaultfd, or clear_refs */
+	bool must_clear;                  /* softdirty.c */
+	volatile unsigned char *canary;   /* take.c: a page that softdirty.c alone writes to */
+	struct owned clear_refs, pagemap; /* softdirty.c */
 	struct faults faults;
+	uint64_t counted; /* faults of the request that has ended */
 	struct sizes sizes;
 	uint64_t rewinds;
 };
@@ -198,5 +204,11 @@ struct snapshot_state {
 	struct snapshot_watch watch;
 	struct connections connections; /* that stay open */
 };
+
+/* Whether clones are rewound; otherwise each ends after its request. */
+static inline bool snapshot_rewinds(void)
+{
+	return snapshot->isolation == wire_Isolation_Userfaultfd || snapshot->isolation == wire_Isolation_SoftDirty;
+}
 
 #endif

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../core/forker_state.h"
@@ -25,7 +26,7 @@ static bool is_service_descriptor(int number)
 	const struct forker *forker = reprise_forker;
 	const int known[] = {forker->lifeline,
 	                     reprise_options.phar,
-	                     snapshot->watch.uffd,
+	                     snapshot->watch.descriptor,
 	                     snapshot->kernel.pagemap,
 	                     snapshot->kernel.statm,
 	                     snapshot->kernel.task_directory,
@@ -170,7 +171,6 @@ PUBLIC long syscall(long number, ...)
 	case SYS_munmap:
 	case SYS_mremap:
 	case SYS_mprotect:
-	case SYS_madvise:
 	case SYS_brk:
 	case SYS_clone:
 	case SYS_clone3: note(DIRTY_MAPPINGS | DIRTY_MEMORY | DIRTY_FORKED); break;
@@ -185,6 +185,7 @@ PUBLIC long syscall(long number, ...)
 		break;
 	case SYS_chdir:
 	case SYS_fchdir: note_directory(); break;
+	case SYS_madvise: return madvise((void *)a[0], (size_t)a[1], (int)a[2]);
 	case SYS_close:
 	case SYS_dup3:
 		if (is_out_of_reach((int)a[number == SYS_close ? 0 : 1])) {

@@ -244,6 +244,8 @@ PUBLIC int madvise(void *at, size_t size, int advice)
 			reprise_blame("a request called madvise on read-only memory of the snapshot", (uintptr_t)at);
 		}
 		snapshot->notes.dirty |= DIRTY_MEMORY | (advice == GUARD_INSTALL ? DIRTY_GUARDS : 0);
+		/* The kernel would drop the page whenever it wants memory, after the rewind too. At once is as good. */
+		advice = advice == MADV_FREE ? MADV_DONTNEED : advice;
 	}
 	return (int)result(RAW3(SYS_madvise, at, size, advice));
 }

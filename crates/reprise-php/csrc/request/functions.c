@@ -95,7 +95,8 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_string(return_value, "version", REPRISE_VERSION);
 	const char *mode = snapshot->image.is_taken || reprise_worker->is_template ? "snapshot" : "classic";
 	add_assoc_string(return_value, "mode", (char *)(reprise_is_worker_mode() ? "worker" : mode));
-	add_assoc_string(return_value, "isolation", (char *)isolations[isolation]);
+	const char *way = isolations[isolation];
+	add_assoc_string(return_value, "isolation", (char *)(snapshot_rewinds() ? isolations[wire_Isolation_Rewind] : way));
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
 	decode_list(&list, reprise_options.hosts);
 	add_assoc_zval(return_value, "hosts", &list);
@@ -105,6 +106,7 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_long(return_value, "requests", (zend_long)reprise_worker->requests);
 	add_assoc_long(return_value, "connections", (zend_long)snapshot->connections.count);
 	array_init(&list);
+	add_assoc_string(&list, "by", (char *)(snapshot_rewinds() ? way : ""));
 	add_assoc_long(&list, "fast", (zend_long)rewinds[0]);
 	add_assoc_long(&list, "scanned", (zend_long)rewinds[1]);
 	add_assoc_long(&list, "pages", (zend_long)rewinds[2]);

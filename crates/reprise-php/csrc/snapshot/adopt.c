@@ -10,10 +10,9 @@
 #include "hot.h"
 #include "maps.h"
 #include "pages.h"
-#include "scan.h"
 #include "../core/snapshot_state.h"
 #include "../core/recycle.h"
-#include "userfault.h"
+#include "ways.h"
 #include "adopt.h"
 
 static bool make_image(int protection)
@@ -34,12 +33,14 @@ static bool each_written(page_visitor visit, void *context)
 		const struct region *region = &snapshot->image.regions[i];
 		uint64_t from = region->start;
 		while (from < region->end) {
-			long count =
-			    scan_written(snapshot->kernel.pagemap, &from, region->end, found, sizeof found / sizeof *found, true);
+			long count = snapshot_way()->find(&from, region->end, found, sizeof found / sizeof *found, true);
 			if (count < 0) {
 				return false;
 			}
 			for (long j = 0; j < count; j++) {
+				if (found[j].kind & FOUND_ABSENT) {
+					continue;
+				}
 				visit(region, found[j].start, found[j].end, context);
 			}
 		}
@@ -72,7 +73,7 @@ static void adopt_range(const struct region *region, uintptr_t start, uintptr_t 
 			snapshot_forget_hot_page(page, *state);
 		}
 		*state = 0;
-		snapshot_protect_or_recycle(page, page + PAGE);
+		snapshot_watch_or_recycle(page, page + PAGE);
 	}
 }
 
@@ -121,9 +122,9 @@ void snapshot_disown_pages(void)
 		uintptr_t page = region->start + (at - region->image);
 		snapshot_copy_region(region, page, page + PAGE);
 		if (*hits_of(region, page) < PAGE_FREE) {
-			snapshot_protect_or_recycle(page, page + PAGE);
+			snapshot_watch_or_recycle(page, page + PAGE);
 		}
 	}
 	all->adopted_count = 0;
-	snapshot->watch.faults = snapshot_faults();
+	snapshot_watch_goes_on();
 }

@@ -9,11 +9,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -32,13 +30,12 @@
 #include "learn.h"
 #include "prove.h"
 #include "rewind.h"
-#include "scan.h"
 #include "../core/snapshot_state.h"
 #include "wire.h"
 #include "../core/descriptors.h"
 #include "../core/forker_link.h"
 #include "../core/recycle.h"
-#include "userfault.h"
+#include "ways.h"
 #include "../core/worker_state.h"
 #include "../core/forker_state.h"
 #include "open.h"
@@ -54,21 +51,10 @@ static void unhealthy(const char *what)
 
 static void watch_memory(void)
 {
-	long descriptor = snapshot_new_userfaultfd();
-	if (descriptor < 0) {
-		reprise_recycle(wire_Recycle_Kernel, "no userfaultfd can be opened");
-	}
-	snapshot->watch.uffd = reprise_lift((int)descriptor);
-	if (snapshot_set_up_userfaultfd(snapshot->watch.uffd) < 0) {
-		reprise_recycle(wire_Recycle_Kernel, "the userfaultfd cannot be set up");
-	}
-	bool done = snapshot_is_userfaultfd(snapshot->watch.uffd);
-	for (size_t i = 0; done && i < snapshot->image.region_count; i++) {
-		const struct region *region = &snapshot->image.regions[i];
-		done = snapshot_register(region->start, region->end) && snapshot_protect(region->start, region->end);
-	}
-	if (!done) {
-		reprise_recycle(wire_Recycle_Kernel, "memory cannot be watched");
+	const char *why = snapshot_way()->arm();
+
+	if (why) {
+		reprise_recycle(wire_Recycle_Kernel, why);
 	}
 	for (size_t i = 0; i < IDENTITIES; i++) {
 		snapshot_pin(snapshot->image.identity[i].start, snapshot->image.identity[i].end);
@@ -160,7 +146,7 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	reprise_worker->place = forker->place;
 	reprise_worker->is_worker = true;
 	reprise_worker->is_template = false;
-	data_begin(DATA_SHARES, snapshot->isolation == wire_Isolation_Rewind);
+	data_begin(DATA_SHARES, snapshot_rewinds());
 	if (wire_attach(&reprise_worker->wire, forker->slab, &forker->geometry, slot, (uint32_t)reprise_worker->pid,
 	                (const int(*)[wire_MAX_DOORS])forker->eventfds)) {
 		unhealthy("it cannot map the slab");
@@ -168,20 +154,20 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	RAW1(SYS_close, forker->slab);
 	wire_extent(&reprise_worker->wire, &extent);
 	snapshot->image.own[OWN_SLAB] = (struct range){extent[0], extent[0] + TO_PAGE(extent[1])};
-	if (snapshot->isolation == wire_Isolation_Rewind) {
+	if (snapshot_rewinds()) {
 		RAW1(SYS_close, snapshot->image.own_smaps);
 		RAW1(SYS_close, snapshot->image.own_pagemap);
 	}
 	snapshot_kernel_start();
-	if (snapshot->isolation == wire_Isolation_Rewind) {
+	if (snapshot_rewinds()) {
 		watch_memory();
-		snapshot->kernel.descriptors += 1; /* the userfaultfd */
+		snapshot->kernel.descriptors += 1; /* by which memory is watched */
 		snapshot_prove_start();
 		if (reprise_options.audits) {
 			snapshot_audit(false);
 		}
 		process_loaded_attach();
-		snapshot->watch.faults = snapshot_faults();
+		snapshot_watch_goes_on();
 		snapshot_connections_open();
 	}
 	for (uint64_t idle_since = 0;;) {
@@ -224,7 +210,7 @@ bool snapshot_clone_try(void)
 	if (pid == 0) {
 		snapshot->is_trial = true;
 		snapshot_kernel_start();
-		if (snapshot->isolation == wire_Isolation_Rewind) {
+		if (snapshot_rewinds()) {
 			watch_memory();
 		}
 		for (;;) {

@@ -12,7 +12,6 @@
  * for a second gives its open pages back to the kernel.
  */
 #define _GNU_SOURCE
-#include <linux/userfaultfd.h>
 #include <sys/mman.h>
 
 #include "../core/options.h"
@@ -22,7 +21,7 @@
 #include "pages.h"
 #include "../core/snapshot_state.h"
 #include "wire.h"
-#include "userfault.h"
+#include "ways.h"
 
 #define HIT 64
 #define HOT_AT 128
@@ -31,7 +30,7 @@
 /* Requests of the warm-up, each for another page of the application, are among the first. */
 #define SETTLED 512
 
-_Static_assert(HOT_AT < PAGE_FREE, "a number of hits is no state");
+_Static_assert(HOT_AT < PAGE_HOLE, "a number of hits is no state");
 
 void snapshot_pin(uintptr_t start, uintptr_t end)
 {
@@ -39,7 +38,7 @@ void snapshot_pin(uintptr_t start, uintptr_t end)
 		const struct region *region = snapshot_region_of(page);
 		if (region && region->start <= page) {
 			*hits_of(region, page) = PAGE_PINNED;
-			snapshot_unprotect(page, page + PAGE);
+			snapshot_way()->release(page, page + PAGE);
 		}
 	}
 }
@@ -114,6 +113,9 @@ bool snapshot_put_back(const struct region *region, uintptr_t page)
 	if (*state == PAGE_FREE) {
 		return open_free_page(state, page);
 	}
+	if (*state == PAGE_HOLE) {
+		*state = 0;
+	}
 	copy_page((unsigned char *)page, image_of(region, page));
 	snapshot->hot.put_back++;
 	*state = (uint8_t)(*state + HIT > HOT_AT ? HOT_AT : *state + HIT);
@@ -122,6 +124,19 @@ bool snapshot_put_back(const struct region *region, uintptr_t page)
 	}
 	*state = PAGE_HOT;
 	return true;
+}
+
+/* A page that is not there has lost its content, if it had some. */
+void snapshot_put_back_absent(const struct region *region, uintptr_t page)
+{
+	uint8_t state = *hits_of(region, page);
+
+	if (state != PAGE_HOLE && state != PAGE_FREE && state != PAGE_OPEN
+	    && page_differs((const unsigned char *)page, image_of(region, page))) {
+		snapshot_copy_region(region, page, page + PAGE);
+		snapshot->hot.put_back++;
+		snapshot_watch_or_recycle(page, page + PAGE);
+	}
 }
 
 /* Where the open pages of a region end that begin at `from`. */
@@ -139,7 +154,7 @@ static void give_back(const struct region *region, uintptr_t start, uintptr_t en
 	if (RAW3(SYS_madvise, start, end - start, MADV_DONTNEED) < 0) {
 		return;
 	}
-	snapshot_protect_or_recycle(start, end);
+	snapshot_watch_or_recycle(start, end);
 	for (uintptr_t page = start; page < end; page += PAGE) {
 		*hits_of(region, page) = PAGE_FREE;
 	}
@@ -167,7 +182,7 @@ void snapshot_close_free(void)
 	}
 	snapshot->hot.count = kept;
 	snapshot->hot.open_count = 0;
-	snapshot->watch.faults = snapshot_faults();
+	snapshot_watch_goes_on();
 }
 
 static void forget_hot(void)
@@ -177,7 +192,7 @@ static void forget_hot(void)
 		const struct region *region = snapshot_region_of(page);
 		*hits_of(region, page) = snapshot->hot.pages[i].image ? 0 : PAGE_FREE;
 		snapshot->hot.open_count -= snapshot->hot.pages[i].image ? 0 : 1;
-		snapshot_protect_or_recycle(page, page + PAGE);
+		snapshot_watch_or_recycle(page, page + PAGE);
 	}
 	snapshot->hot.count = 0;
 }
@@ -193,6 +208,18 @@ void snapshot_forget_hot_page(uintptr_t page, uint8_t state)
 	}
 	snapshot->hot.count = kept;
 	snapshot->hot.open_count -= state == PAGE_OPEN;
+}
+
+void snapshot_touch_unwatched(void)
+{
+	for (size_t i = 0; i < snapshot->image.region_count; i++) {
+		const struct region *region = &snapshot->image.regions[i];
+		for (uintptr_t page = region->start; page < region->end; page += PAGE) {
+			if (*hits_of(region, page) >= PAGE_OPEN) {
+				touch_page((unsigned char *)page);
+			}
+		}
+	}
 }
 
 void snapshot_age(void)

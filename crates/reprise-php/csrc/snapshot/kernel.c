@@ -65,14 +65,6 @@ void snapshot_kernel_take(void)
 	RAW3(SYS_get_robust_list, 0, &snapshot->kernel.robust_list, &snapshot->kernel.robust_size);
 }
 
-/* Since Linux 6.2 the size of /proc/self/fd is the number of descriptors. */
-static int64_t count_descriptors(void)
-{
-	struct stat about;
-
-	return RAW2(SYS_fstat, snapshot->kernel.descriptor_directory, &about) < 0 ? -1 : about.st_size;
-}
-
 /* dirty_files.c may not have seen that an io_uring was made. What it still writes to memory cannot be known. */
 static void look_at_stranger(int number)
 {
@@ -101,21 +93,23 @@ struct directory_entry {
 	char name[];
 };
 
+/* A stranger belongs neither to the worker nor to the snapshot. */
 static void close_stranger(int number, void *context)
 {
 	(void)context;
+	if (interpose_is_known_descriptor(number)) {
+		return;
+	}
 	look_at_stranger(number);
 	RAW1(SYS_close, number);
 }
 
 static void note_stranger(int number, void *context)
 {
-	(void)number;
-	*(bool *)context = true;
+	*(bool *)context = *(bool *)context || !interpose_is_known_descriptor(number);
 }
 
-/* Descriptors that belong neither to the worker nor to the snapshot. */
-static void each_stranger(void (*visit)(int number, void *context), void *context)
+static void each_descriptor(void (*visit)(int number, void *context), void *context)
 {
 	_Alignas(8) char entries[4096];
 	long size;
@@ -129,19 +123,38 @@ static void each_stranger(void (*visit)(int number, void *context), void *contex
 			if (name[0] < '0' || name[0] > '9') {
 				continue;
 			}
-			int number = (int)raw_number(&name);
-			if (!interpose_is_known_descriptor(number)) {
-				visit(number, context);
-			}
+			visit((int)raw_number(&name), context);
 		}
 	}
+}
+
+static void count_one(int number, void *context)
+{
+	(void)number;
+	++*(int64_t *)context;
+}
+
+/* Since Linux 6.2 the size of /proc/self/fd is the number of descriptors. Before, it is zero. */
+static int64_t count_descriptors(void)
+{
+	struct stat about;
+	int64_t count = 0;
+
+	if (RAW2(SYS_fstat, snapshot->kernel.descriptor_directory, &about) < 0) {
+		return -1;
+	}
+	if (about.st_size > 0) {
+		return about.st_size;
+	}
+	each_descriptor(count_one, &count);
+	return count;
 }
 
 bool snapshot_has_only_known_descriptors(void)
 {
 	bool has_strangers = false;
 
-	each_stranger(note_stranger, &has_strangers);
+	each_descriptor(note_stranger, &has_strangers);
 	return !has_strangers && count_descriptors() == snapshot->kernel.descriptors;
 }
 
@@ -150,7 +163,7 @@ static void restore_descriptors(void)
 	if (count_descriptors() == snapshot->kernel.descriptors && !(snapshot->notes.dirty & DIRTY_OWNED)) {
 		return;
 	}
-	each_stranger(close_stranger, NULL);
+	each_descriptor(close_stranger, NULL);
 	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
 		struct owned *owned = &snapshot->kernel.owned[i];
 		if (RAW3(SYS_dup3, snapshot->kernel.owned_copies[i], owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC)
@@ -196,7 +209,7 @@ void snapshot_kernel_start(void)
 			reprise_recycle(wire_Recycle_Descriptors, "a file that was open at the snapshot cannot be opened again");
 		}
 	}
-	if (snapshot->isolation != wire_Isolation_Rewind) {
+	if (!snapshot_rewinds()) {
 		return;
 	}
 	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {

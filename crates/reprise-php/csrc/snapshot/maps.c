@@ -16,7 +16,7 @@
 #include "maps.h"
 #include "../core/snapshot_state.h"
 #include "../core/recycle.h"
-#include "userfault.h"
+#include "ways.h"
 #include "pages.h"
 
 struct reader {
@@ -199,12 +199,12 @@ static void make_again(struct comparison *comparison, const struct mapping *save
 		return;
 	}
 	if (region && region->start <= start) {
-		if (!snapshot_register(start, end)) {
+		if (!snapshot_way()->adopt(start, end)) {
 			comparison->result = -EINVAL;
 			return;
 		}
 		snapshot_copy_region(region, start, end);
-		if (!snapshot_protect(start, end)) {
+		if (!snapshot_way()->watch(start, end)) {
 			comparison->result = -EINVAL;
 		}
 	}

@@ -3,6 +3,8 @@
  * missing, and who forbids it (crates/reprise/src/isolation). A template tries it again, because the answer may change
  * while the server runs: a security module gets another policy.
  *
+ * A seccomp filter may end the process that calls userfaultfd. So the rest is tried and said first.
+ *
  * This runs with libc.
  */
 #define _GNU_SOURCE
@@ -13,7 +15,7 @@
 
 #include "../core/raw.h"
 #include "needs.h"
-#include "scan.h"
+#include "softdirty.h"
 #include "userfault.h"
 
 #ifndef __SANITIZE_ADDRESS__
@@ -29,11 +31,13 @@ struct needs {
 	int api;         /* asynchronous write protection */
 	int pagemap;     /* /proc/self/pagemap */
 	int scan;        /* PAGEMAP_SCAN */
+	int clear;       /* /proc/self/clear_refs */
+	int soft;        /* enum softdirty_step: 0, or where the bits do not do what they have to */
 };
 
 static void try_userfaultfd(struct needs *needs)
 {
-	long descriptor = snapshot_new_userfaultfd();
+	long descriptor = snapshot_userfault_open();
 
 	needs->userfaultfd = error_of(descriptor);
 	if (descriptor < 0) {
@@ -42,37 +46,63 @@ static void try_userfaultfd(struct needs *needs)
 		needs->beyond = error_of(RAW1(SYS_userfaultfd, UFFD_USER_MODE_ONLY | O_RDWR));
 		return;
 	}
-	needs->api = error_of(snapshot_set_up_userfaultfd((int)descriptor));
+	needs->api = error_of(snapshot_userfault_set_up((int)descriptor));
 	RAW1(SYS_close, descriptor);
 }
 
-static void try_scan(struct needs *needs)
+static void try_files(struct needs *needs)
 {
 	long pagemap = RAW4(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+	long clear_refs = snapshot_soft_dirty_open();
 
 	needs->pagemap = error_of(pagemap);
+	needs->clear = error_of(clear_refs);
+	needs->soft = pagemap >= 0 && clear_refs >= 0 ? snapshot_soft_dirty_try((int)pagemap, (int)clear_refs) : 0;
 	if (pagemap >= 0) {
-		needs->scan = error_of(scan_something((int)pagemap));
+		needs->scan = error_of(snapshot_userfault_try_search((int)pagemap));
 		RAW1(SYS_close, pagemap);
+	}
+	if (clear_refs >= 0) {
+		RAW1(SYS_close, clear_refs);
 	}
 }
 #endif
 
-bool snapshot_try_needs(char *text, size_t size)
+struct snapshot_ways snapshot_try_needs(bool may_try_userfaultfd, char *text, size_t size)
 {
 #ifdef __SANITIZE_ADDRESS__
+	(void)may_try_userfaultfd;
 	/* Its shadow memory cannot be rewound. */
 	snprintf(text, size, "sanitizer");
-	return false;
+	return (struct snapshot_ways){0};
 #else
 	struct needs needs = {0};
 	int *tid = NULL;
 
 	needs.thread = error_of(RAW2(SYS_prctl, PR_GET_TID_ADDRESS, &tid));
-	try_userfaultfd(&needs);
-	try_scan(&needs);
-	snprintf(text, size, "thread=%d userfaultfd=%d beyond=%d api=%d pagemap=%d scan=%d", needs.thread,
-	         needs.userfaultfd, needs.beyond, needs.api, needs.pagemap, needs.scan);
-	return tid && !needs.thread && !needs.userfaultfd && !needs.api && !needs.pagemap && !needs.scan;
+	try_files(&needs);
+	if (may_try_userfaultfd) {
+		try_userfaultfd(&needs);
+	} else {
+		needs.userfaultfd = -1;
+	}
+	snprintf(text, size, "thread=%d userfaultfd=%d beyond=%d api=%d pagemap=%d scan=%d clear=%d soft=%d", needs.thread,
+	         needs.userfaultfd, needs.beyond, needs.api, needs.pagemap, needs.scan, needs.clear, needs.soft);
+	bool both = tid && !needs.thread && !needs.pagemap;
+	return (struct snapshot_ways){
+	    .userfaultfd = both && !needs.userfaultfd && !needs.api && !needs.scan,
+	    .soft_dirty = both && !needs.clear && !needs.soft,
+	};
 #endif
+}
+
+enum wire_Isolation snapshot_best_way(enum wire_Isolation wanted, struct snapshot_ways ways)
+{
+	bool any = wanted == wire_Isolation_Auto || wanted == wire_Isolation_Rewind;
+
+	if (ways.userfaultfd && (any || wanted == wire_Isolation_Userfaultfd)) {
+		return wire_Isolation_Userfaultfd;
+	}
+	return ways.soft_dirty && (any || wanted == wire_Isolation_SoftDirty) ? wire_Isolation_SoftDirty
+	                                                                      : wire_Isolation_Fork;
 }

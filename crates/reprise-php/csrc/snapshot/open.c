@@ -18,7 +18,7 @@
 #include "rewind.h"
 #include "../core/snapshot_state.h"
 #include "../connections/connections.h"
-#include "userfault.h"
+#include "ways.h"
 #include "../interpose/traffic.h"
 #include "../core/worker_state.h"
 #include "open.h"
@@ -179,7 +179,7 @@ static const char *settle(void)
 	const char *why = snapshot_adopt_pages();
 	if (!why) {
 		snapshot_kernel_restore();
-		snapshot->watch.faults = snapshot_faults();
+		snapshot_watch_goes_on();
 		if (reprise_options.audits) {
 			snapshot_audit(false);
 		}

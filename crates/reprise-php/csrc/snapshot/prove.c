@@ -2,7 +2,7 @@
  * Proofs that a rewind has put everything back. They use other means than the rewind. Any doubt ends the worker, and a
  * fresh clone takes its place. This runs on the service stack.
  *
- * After each request: the mapped size, one thread, no child, the userfaultfd. An audit compares every
+ * After each request: the mapped size, one thread, no child, whether memory is still watched. An audit compares every
  * mapping and every byte with the image; bytes of pages that were free at the snapshot (hot.c) only with the option
  * `scrub`.
  */
@@ -19,7 +19,7 @@
 #include "../core/snapshot_state.h"
 #include "wire.h"
 #include "../core/recycle.h"
-#include "userfault.h"
+#include "ways.h"
 
 /* A joined thread may still be in /proc for a moment. */
 #define THREAD_PATIENCE 2000
@@ -93,6 +93,15 @@ void snapshot_prove_alone(void)
 	}
 }
 
+void snapshot_prove_watched(bool has_searched)
+{
+	const char *why = snapshot_way()->meddled(has_searched);
+
+	if (why) {
+		reprise_recycle(wire_Recycle_Protection, why);
+	}
+}
+
 void snapshot_prove_mappings(void)
 {
 	if (!snapshot_sizes_are_right()) {
@@ -116,9 +125,7 @@ void snapshot_prove_mappings(void)
 			reprise_recycle(wire_Recycle_Size, "the process has another size than before the request");
 		}
 	}
-	if (!snapshot_is_userfaultfd(snapshot->watch.uffd)) {
-		reprise_recycle(wire_Recycle_Protection, "the userfaultfd was closed or replaced");
-	}
+	snapshot_prove_watched(false);
 }
 
 static bool is_identity(uintptr_t address)
@@ -131,18 +138,6 @@ static bool is_identity(uintptr_t address)
 	return false;
 }
 
-/* An audit reads all memory: with a check of each access it would take three times as long. Pages are whole and
- * aligned. */
-__attribute__((no_sanitize("undefined"))) static bool page_differs(const uint64_t *page, const uint64_t *image)
-{
-	uint64_t difference = 0;
-
-	for (size_t i = 0; i < PAGE / sizeof *page; i++) {
-		difference |= page[i] ^ image[i];
-	}
-	return difference != 0;
-}
-
 static void audit_page(const struct region *region, uintptr_t page, bool was_fast)
 {
 	const unsigned char *image = image_of(region, page);
@@ -152,7 +147,7 @@ static void audit_page(const struct region *region, uintptr_t page, bool was_fas
 	if ((state == PAGE_FREE || state == PAGE_OPEN) && !reprise_options.scrubs) {
 		return;
 	}
-	if (!page_differs((const uint64_t *)page, (const uint64_t *)image)) {
+	if (!page_differs((const unsigned char *)page, image)) {
 		return;
 	}
 	for (size_t i = 0; i < PAGE; i++) {

@@ -1,18 +1,16 @@
 /*
  * The rewind: it puts memory back to the image. This runs on the service stack.
  *
- * Pages that many requests write are hot. They are not protected, and every rewind copies them. All others are
- * write-protected by an asynchronous userfaultfd: the first write to a page is a page fault, which the kernel resolves
- * and counts. If the counters have not changed, and no call has changed memory without a fault (dirty*.c), only hot
- * pages can differ, and copying them is the whole rewind. Otherwise PAGEMAP_SCAN lists the written pages.
+ * Pages that many requests write are hot. They are not watched, and every rewind copies them. All others are
+ * watched (ways.h): the first write to a page is a page fault, which the kernel resolves and counts. If the counters
+ * have not changed, and no call has changed memory without a fault (dirty*.c), only hot pages can differ, and copying
+ * them is the whole rewind. Otherwise the written pages are searched.
  * ARCHITECTURE.md lists the cases.
  * hot.c says which pages are hot, and which need no copy.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/userfaultfd.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "../core/options.h"
@@ -24,11 +22,10 @@
 #include "pages.h"
 #include "prove.h"
 #include "rewind.h"
-#include "scan.h"
 #include "../core/snapshot_state.h"
 #include "wire.h"
 #include "../core/recycle.h"
-#include "userfault.h"
+#include "ways.h"
 #include "../core/worker_state.h"
 
 /* A region of so many bytes gets a scan of its own. */
@@ -43,11 +40,18 @@ static void restore_range(const struct region *region, uintptr_t start, uintptr_
 
 	for (uintptr_t page = start; page < end; page += PAGE) {
 		if (snapshot_put_back(region, page)) {
-			snapshot_protect_or_recycle(protect_from, page);
+			snapshot_watch_or_recycle(protect_from, page);
 			protect_from = page + PAGE;
 		}
 	}
-	snapshot_protect_or_recycle(protect_from, end);
+	snapshot_watch_or_recycle(protect_from, end);
+}
+
+static void restore_absent(const struct region *region, uintptr_t start, uintptr_t end)
+{
+	for (uintptr_t page = start; page < end; page += PAGE) {
+		snapshot_put_back_absent(region, page);
+	}
 }
 
 /* `region` is the first that the range can touch. Returns the first that the next range can touch. */
@@ -58,7 +62,9 @@ static const struct region *restore_found(const struct page_range *found, const 
 	for (; region < last && region->start < found->end; region++) {
 		uintptr_t start = region->start > found->start ? region->start : found->start;
 		uintptr_t end = region->end < found->end ? region->end : found->end;
-		if (start < end) {
+		if (start < end && (found->kind & FOUND_ABSENT)) {
+			restore_absent(region, start, end);
+		} else if (start < end) {
 			restore_range(region, start, end);
 		}
 		if (region->end > found->end) {
@@ -73,11 +79,11 @@ static void watch_again(uintptr_t start, uintptr_t end)
 {
 	const struct region *region = snapshot_region_of(start);
 
-	if (!region || region->start != start || region->end != end || !snapshot_register(start, end)) {
+	if (!region || region->start != start || region->end != end || !snapshot_way()->adopt(start, end)) {
 		reprise_recycle(wire_Recycle_Protection, "memory of the snapshot is not watched any more");
 	}
 	snapshot_copy_region(region, start, end);
-	snapshot_protect_or_recycle(start, end);
+	snapshot_watch_or_recycle(start, end);
 	for (size_t i = 0; i < IDENTITIES; i++) {
 		snapshot_pin(snapshot->image.identity[i].start, snapshot->image.identity[i].end);
 	}
@@ -92,7 +98,7 @@ static void scan_range(const struct region *first, const struct region *last, bo
 	uint64_t from = first->start, end = last->end;
 
 	while (from < end) {
-		long count = scan_written(snapshot->kernel.pagemap, &from, end, found, sizeof found / sizeof *found, strict);
+		long count = snapshot_way()->find(&from, end, found, sizeof found / sizeof *found, strict);
 		if (count < 0) {
 			watch_again(first->start, end);
 			return;
@@ -109,10 +115,10 @@ static bool is_large(const struct region *region)
 }
 
 /* Every region by itself: mappings may have been replaced, or memory dropped. */
-static void scan_each(void)
+static void scan_each(bool is_strict)
 {
 	for (size_t i = 0; i < snapshot->image.region_count; i++) {
-		scan_range(&snapshot->image.regions[i], &snapshot->image.regions[i], true);
+		scan_range(&snapshot->image.regions[i], &snapshot->image.regions[i], is_strict);
 	}
 }
 
@@ -149,14 +155,16 @@ static void scan_small(void)
  * page is a fault. If only such writes can have changed memory, and the heaps have as many pages that were protected
  * and written as there were faults, then no other page was written, and no other region has to be scanned.
  */
-static void scan(uint64_t faults)
+static void scan(void)
 {
-	if (snapshot->notes.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS)) {
-		scan_each();
+	bool is_strict = snapshot->notes.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS);
+
+	if (is_strict || !snapshot_way()->spans) {
+		scan_each(is_strict);
 		return;
 	}
 	scan_large();
-	if (snapshot->hot.found != faults || (snapshot->notes.dirty & DIRTY_MAPPINGS)) {
+	if (snapshot->hot.found != snapshot->watch.counted || (snapshot->notes.dirty & DIRTY_MAPPINGS)) {
 		scan_small();
 	}
 }
@@ -200,7 +208,10 @@ void snapshot_rewind(void)
 	               && !(snapshot->notes.dirty & (DIRTY_MEMORY | DIRTY_MAPPINGS));
 	snapshot_copy_hot();
 	if (!is_fast) {
-		scan((uint64_t)(now.self - snapshot->watch.faults.self + now.children - snapshot->watch.faults.children));
+		snapshot->watch.counted =
+		    (uint64_t)(now.self - snapshot->watch.faults.self + now.children - snapshot->watch.faults.children);
+		scan();
+		snapshot_prove_watched(true);
 	}
 	snapshot_kernel_restore();
 	snapshot->watch.rewinds++;
@@ -213,7 +224,7 @@ void snapshot_rewind(void)
 	snapshot->notes.dirty = 0;
 	/* This comes last: a write from here on counts as one of the next request. A fast rewind leaves the count that it
 	 * has read: if it has faulted itself, the next one scans. */
-	if (!is_fast) {
+	if (snapshot_way()->end() || !is_fast) {
 		snapshot->watch.faults = snapshot_faults();
 	}
 }

@@ -20,8 +20,6 @@
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/rseq.h>
@@ -32,7 +30,7 @@
 #include "kernel.h"
 #include "maps.h"
 #include "pages.h"
-#include "scan.h"
+#include "pagemap.h"
 #include "../core/snapshot_state.h"
 #include "take.h"
 #include "wire.h"
@@ -119,6 +117,19 @@ static bool write_all(int file, uintptr_t start, uintptr_t end, size_t at)
 	return true;
 }
 
+static uint64_t is_there(uint64_t entry)
+{
+	return (entry & (ENTRY_PRESENT | ENTRY_SWAPPED)) ? FOUND_PRESENT : FOUND_ABSENT;
+}
+
+static void note_holes(const struct region *region, uintptr_t start, uintptr_t end)
+{
+	for (uintptr_t page = start; page < end; page += PAGE) {
+		uint8_t *state = hits_of(region, page);
+		*state = *state == PAGE_FREE ? PAGE_FREE : PAGE_HOLE;
+	}
+}
+
 /* Anonymous memory that was never written is a hole in the file: both read as zeroes. */
 static bool write_region(int pagemap, int file, const struct region *region)
 {
@@ -129,12 +140,15 @@ static bool write_region(int pagemap, int file, const struct region *region)
 		return write_all(file, region->start, region->end, region->image);
 	}
 	while (from < region->end) {
-		long count = scan_present(pagemap, &from, region->end, ranges, 256);
+		long count = snapshot_find_pages(pagemap, &from, region->end, ranges, 256, is_there);
 		if (count < 0) {
 			return false;
 		}
 		for (long i = 0; i < count; i++) {
-			if (!write_all(file, ranges[i].start, ranges[i].end, region->image + (ranges[i].start - region->start))) {
+			if (ranges[i].kind & FOUND_ABSENT) {
+				note_holes(region, ranges[i].start, ranges[i].end);
+			} else if (!write_all(file, ranges[i].start, ranges[i].end,
+			                      region->image + (ranges[i].start - region->start))) {
 				return false;
 			}
 		}
@@ -245,7 +259,7 @@ bool snapshot_take(const char **why)
 	} else {
 		snapshot_kernel_take();
 	}
-	if (snapshot->isolation == wire_Isolation_Rewind) {
+	if (snapshot_rewinds()) {
 		if (snapshot->image.is_taken) {
 			drop_image();
 		} else if (!open_own_files()) {
@@ -257,7 +271,8 @@ bool snapshot_take(const char **why)
 			return false;
 		}
 		snapshot->image.size = listing.image;
-		snapshot->hot.hits = map_own(&snapshot->image.own[OWN_HITS], TO_PAGE(listing.image / PAGE + 1));
+		snapshot->hot.hits = map_own(&snapshot->image.own[OWN_HITS], TO_PAGE(listing.image / PAGE + 1) + PAGE);
+		snapshot->watch.canary = snapshot->hot.hits + TO_PAGE(listing.image / PAGE + 1);
 		void *image = raw_map(NULL, listing.image, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 		if (!snapshot->hot.hits || raw_failed(image)) {
 			*why = "there is no room for the image";

@@ -15,7 +15,7 @@
  * held.c      what PHP holds then
  * maps.c      /proc/self/maps: read, compared, put back
  * take.c      the image: all private writable memory, in a sealed memory file
- * clone.c     a worker: its own userfaultfd, its own identity, its loop
+ * clone.c     a worker: its own identity, its loop
  * compact.c   PHP's heap, so that requests write to few pages
  * serve.c     a request into PHP's globals
  * warm.c      what libraries make at their first use
@@ -24,7 +24,7 @@
  * rewind.c    memory back to the image: hot pages, and what a scan finds
  * kernel.c    descriptors, directory, masks, timers, signals back
  * prove.c     checks after each rewind; audit
- * userfault.c  write protection
+ * ways.h     how written pages are found: userfault.c, softdirty.c
  * pages.c, hot.c  single pages: copied, and how often they are written
  * open.c, adopt.c  connections that a clone opens before its first request
  * planted.c   faults that show that the checks work (core/checks.h)
@@ -69,6 +69,7 @@
 #include "../core/snapshot_state.h"
 #include "take.h"
 #include "template.h"
+#include "ways.h"
 #include "wire.h"
 #include "../core/head.h"
 #include "../core/boot_failure.h"
@@ -124,21 +125,26 @@ static void choose_isolation(enum wire_Isolation wanted)
 		return;
 	}
 	/* Where trying ends the process, the supervisor has found it out: this process does not try. */
-	bool may_try = !reprise_options.needs || strcmp(reprise_options.needs, REPRISE_NEEDS_KILLED) != 0;
-	if (may_try && snapshot_try_needs(needs, sizeof needs)) {
-		snapshot->isolation = wire_Isolation_Rewind;
+	bool may_try = !reprise_options.needs || !strstr(reprise_options.needs, REPRISE_NEEDS_KILLED);
+	enum wire_Isolation asked = snapshot->isolation;
+	snapshot->isolation = snapshot_best_way(asked, snapshot_try_needs(may_try, needs, sizeof needs));
+	snapshot->watch.way =
+	    snapshot->isolation == wire_Isolation_SoftDirty ? &snapshot_by_soft_dirty : &snapshot_by_userfaultfd;
+	if (snapshot_rewinds()) {
 		return;
 	}
-	if (snapshot->isolation == wire_Isolation_Rewind) {
-		reprise_boot_failed("isolation = \"rewind\" is not possible here", "`reprise check` says why");
+	if (asked != wire_Isolation_Auto) {
+		static const char *const words[] = wire_ISOLATIONS;
+		char why[64];
+		snprintf(why, sizeof why, "isolation = \"%s\" is not possible here", words[asked]);
+		reprise_boot_failed(why, "`reprise check` says why");
 	}
-	if (may_try && reprise_options.needs && strcmp(reprise_options.needs, needs) != 0) {
+	if (reprise_options.needs && strcmp(reprise_options.needs, needs) != 0) {
 		reprise_log_line("notice",
 		                 "isolation fork, a process per request: what a rewind needs has changed since the last start "
 		                 "or reload (%s); `reprise check` says why",
 		                 needs);
 	}
-	snapshot->isolation = wire_Isolation_Fork;
 }
 
 /* A request that an error of no file has ended has not run code of the application: PHP cannot continue from the

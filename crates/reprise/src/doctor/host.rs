@@ -83,7 +83,7 @@ pub struct Server<'a> {
 /// All findings about the machine.
 pub fn judge(system: &System, server: &Server<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(isolation) = server.isolation.filter(|found| !found.is_possible && found.needs.is_some()) {
+    if let Some(isolation) = server.isolation.filter(|found| found.ways.is_empty() && found.needs.is_some()) {
         let action = isolation.hint.clone().unwrap_or_else(|| "see the documentation".to_owned());
         let place =
             Place::new("/proc/sys/kernel/osrelease", 1, system.read("/proc/sys/kernel/osrelease").unwrap_or_default());

@@ -11,9 +11,9 @@
 
 use std::collections::BTreeMap;
 
-/// In place of what was found, if the process that tried was killed. reprise-php has the same word (csrc/snapshot/needs.h).
-pub const KILLED: &str = "killed";
-/// The same for a build with AddressSanitizer.
+/// In the place of userfaultfd's error, if trying it ends the process (csrc/snapshot/needs.h).
+const KILLED: i32 = -1;
+/// In place of what was found, for a build with AddressSanitizer.
 const SANITIZER: &str = "sanitizer";
 
 const EPERM: i32 = 1;
@@ -29,7 +29,6 @@ const NEEDED: (u32, u32) = if cfg!(target_arch = "aarch64") { (6, 10) } else { (
 pub enum Needs {
     /// Each need with its error number, 0 if it is met.
     Tried(BTreeMap<String, i32>),
-    Killed,
     Sanitizer,
 }
 
@@ -38,7 +37,6 @@ impl Needs {
         let pair =
             |word: &str| word.split_once('=').and_then(|(name, error)| Some((name.to_owned(), error.parse().ok()?)));
         match text {
-            KILLED => Needs::Killed,
             SANITIZER => Needs::Sanitizer,
             _ => Needs::Tried(text.split_whitespace().filter_map(pair).collect()),
         }
@@ -75,7 +73,6 @@ impl Facts {
     /// All that is in the way, as one; `None` if nothing is.
     pub fn obstacle(&self) -> Option<Obstacle> {
         let tried = match &self.needs {
-            Needs::Killed => return Some(self.killed()),
             Needs::Sanitizer => {
                 let why = "reprise-php is built with AddressSanitizer, whose memory cannot be rewound";
                 return Some(obstacle(why, "build it without REPRISE_SANITIZE"));
@@ -83,6 +80,9 @@ impl Facts {
             Needs::Tried(tried) => tried,
         };
         let error = |need: &str| tried.get(need).copied().filter(|error| *error != 0);
+        if error("userfaultfd") == Some(KILLED) {
+            return Some(self.killed());
+        }
         let beyond = error("beyond").unwrap_or(0);
         let call = error("userfaultfd").filter(|error| !(self.is_old() && [EINVAL, ENOSYS].contains(error)));
         let behind = [
@@ -103,6 +103,33 @@ impl Facts {
         found.reduce(|all, next| {
             let hint = if all.hint == next.hint { all.hint } else { format!("{}; then {}", all.hint, next.hint) };
             obstacle(format!("{}; besides, {}", all.why, next.why), hint)
+        })
+    }
+
+    /// Why written pages are not found by soft-dirty bits; `None` if they are. The steps are those of csrc/snapshot/softdirty.h.
+    pub fn obstacle_of_soft_dirty(&self) -> Option<String> {
+        let Needs::Tried(tried) = &self.needs else { return Some("this build cannot be rewound".to_owned()) };
+        let error = |need: &str| tried.get(need).copied().filter(|error| *error != 0);
+        if let Some(error) = error("thread") {
+            return Some(no_thread(error).why);
+        }
+        if let Some(error) = error("pagemap") {
+            return Some(self.no_pagemap(error).why);
+        }
+        if let Some(error) = error("clear") {
+            return Some(format!("/proc/self/clear_refs cannot be opened: {}", name(error)));
+        }
+        let lies = |what: &str| format!("the kernel's soft-dirty bits cannot be relied on: {what}");
+        Some(match tried.get("soft").copied().unwrap_or(0) {
+            0 => return None,
+            1 => "there is no memory to try soft-dirty bits with".to_owned(),
+            2 => "a write to /proc/self/clear_refs is refused".to_owned(),
+            3 => lies("they are not cleared"),
+            4 => "the kernel has no soft-dirty bits (CONFIG_MEM_SOFT_DIRTY)".to_owned(),
+            5 => lies("the first write to a page is not counted as a fault"),
+            6 => lies("a second write to a page is counted as a fault"),
+            7 => lies("what the kernel itself writes does not show"),
+            _ => lies("what a child process writes to its parent's pages does not show"),
         })
     }
 
@@ -334,8 +361,26 @@ mod tests {
     }
 
     #[test]
+    fn soft_dirty_bits_that_do_not_work_are_named() {
+        let says = |needs: &str, word: &str| {
+            let why = facts(needs).obstacle_of_soft_dirty().expect("an obstacle");
+            assert!(why.contains(word), "no {word:?} in {why}");
+        };
+        assert!(facts("thread=0 userfaultfd=-1 pagemap=0 clear=0 soft=0").obstacle_of_soft_dirty().is_none());
+        assert!(facts("thread=0 userfaultfd=1 pagemap=0 scan=25 clear=0 soft=0").obstacle_of_soft_dirty().is_none());
+        says("thread=0 pagemap=0 clear=0 soft=4", "CONFIG_MEM_SOFT_DIRTY");
+        says("thread=0 pagemap=0 clear=0 soft=7", "the kernel itself writes");
+        says("thread=0 pagemap=0 clear=13 soft=0", "clear_refs cannot be opened: EACCES");
+        says("thread=0 pagemap=2 clear=2 soft=0", "/proc/self/pagemap cannot be opened: ENOENT");
+        says("sanitizer", "this build");
+    }
+
+    #[test]
     fn a_process_that_was_killed_has_met_a_filter() {
-        says(&Facts { is_filtered: true, ..facts("killed") }, &["ends processes", "Seccomp: 2", "SystemCallFilter"]);
+        says(
+            &Facts { is_filtered: true, ..facts("thread=0 userfaultfd=-1 beyond=0 api=0 pagemap=0 scan=0") },
+            &["ends processes", "Seccomp: 2", "SystemCallFilter"],
+        );
         says(&facts("sanitizer"), &["AddressSanitizer"]);
     }
 }

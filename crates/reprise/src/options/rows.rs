@@ -23,7 +23,7 @@ use super::Kind::{Number, Rates, Requests, Rules, Signed, Size, Switch, Table, T
 use super::option_table::{Options, option_table};
 use super::reader::{File, Given, Places};
 use super::value::Value;
-use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus};
+use super::{Capabilities, Change, ClientCertificate, Mode, Row, WantedPhp, WarmupFailure, cpus, sized};
 use crate::exit::Failure;
 use crate::root::Root;
 use derived_headers::derive;
@@ -350,7 +350,9 @@ option_table! {
              in which `reprise verify` finds differences.", by url_paths, to front;
         isolation: Isolation = Isolation::Auto, "\"auto\"", Text, Reload,
             "How requests from a snapshot are isolated: \"rewind\" (memory is restored after each), \"fork\" (a process \
-             for each) or \"auto\" (rewind if the kernel supports it and requests leave no threads).";
+             for each) or \"auto\" (rewind if the kernel supports it and requests leave no threads). A rewind finds what \
+             was written by \"userfaultfd\" (Linux 6.7) or by \"soft-dirty\" bits (older kernels, and containers that \
+             forbid userfaultfd): the first that works, or the one that is named here.";
         scrub: bool = false, "false", Switch, Reload,
             "Whether a rewind also fills with zeroes what a request has written to pages of PHP's heap that were free at \
              the snapshot. Without it those bytes stay in free memory until PHP uses it again, as under PHP-FPM.";

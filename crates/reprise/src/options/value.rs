@@ -32,6 +32,8 @@ impl Word for Isolation {
     const WORDS: &'static [(&'static str, Isolation)] = &[
         (Isolation::Auto.word(), Isolation::Auto),
         (Isolation::Rewind.word(), Isolation::Rewind),
+        (Isolation::Userfaultfd.word(), Isolation::Userfaultfd),
+        (Isolation::SoftDirty.word(), Isolation::SoftDirty),
         (Isolation::Fork.word(), Isolation::Fork),
     ];
 }

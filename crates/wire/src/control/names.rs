@@ -157,17 +157,28 @@ structure_field!(DataCounts {
 pub enum Isolation {
     /// The best the kernel allows.
     Auto = 0,
-    /// Memory is rewound after each request.
+    /// Memory is rewound after each request, by whichever way the kernel allows.
     Rewind = 1,
     /// A process for each request.
     Fork = 2,
     /// Requests are not kept apart: worker mode.
     WorkerMode = 3,
+    /// Memory is rewound; an asynchronous userfaultfd shows what was written.
+    Userfaultfd = 4,
+    /// Memory is rewound; soft-dirty bits show what was written.
+    SoftDirty = 5,
 }
 
 impl Isolation {
     /// All of them.
-    pub const ALL: [Isolation; 4] = [Isolation::Auto, Isolation::Rewind, Isolation::Fork, Isolation::WorkerMode];
+    pub const ALL: [Isolation; 6] = [
+        Isolation::Auto,
+        Isolation::Rewind,
+        Isolation::Fork,
+        Isolation::WorkerMode,
+        Isolation::Userfaultfd,
+        Isolation::SoftDirty,
+    ];
 
     /// Its word in configuration, arguments, messages and `reprise_info()`.
     pub const fn word(self) -> &'static str {
@@ -176,6 +187,8 @@ impl Isolation {
             Isolation::Rewind => "rewind",
             Isolation::Fork => "fork",
             Isolation::WorkerMode => "none",
+            Isolation::Userfaultfd => "userfaultfd",
+            Isolation::SoftDirty => "soft-dirty",
         }
     }
 }

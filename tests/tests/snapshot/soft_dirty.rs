@@ -1,0 +1,83 @@
+//! Rewinds that find written pages by soft-dirty bits, on a kernel that has them (`scripts/kernel`, `./test --kernel`): who clears these bits
+//! besides the rewind can hide what a request has written, and is found out.
+
+use std::path::Path;
+
+use tests::snapshot::{HAZARDS, Lane, snapshot, with_hazards};
+use tests::{Setup, wait_until};
+
+/// `?do=write` writes to memory of the snapshot, and waits then until `cleared` is there.
+const CASES: &str = r#"
+case 'write':
+    FFI::memset($block, 0x57, 1048576);
+    file_put_contents(getenv('PLACE') . '/written', getmypid());
+    while (!file_exists(getenv('PLACE') . '/cleared')) { usleep(1000); clearstatcache(); }
+    echo 'written';
+    break;
+case 'clear':
+    FFI::memset($block, 0x57, 1048576);
+    echo file_put_contents('/proc/self/clear_refs', '4');
+    break;
+case 'raw_clear':
+    FFI::memset($block, 0x57, 1048576);
+    $fd = $libc->open('/proc/self/clear_refs', 1);
+    $four = FFI::new('char[1]');
+    $four[0] = '4';
+    echo $libc->write($fd, FFI::addr($four), 1);
+    break;
+case 'open': echo (int) is_resource(fopen('/proc/self/clear_refs', 'w')); break;
+case 'seen': echo whole(); break;
+"#;
+
+fn setup() -> Setup {
+    let write = "$libc = FFI::cdef('int open(const char *, int); long write(int, void *, size_t);');";
+    with_hazards(snapshot(&format!("{HAZARDS}{write}"), CASES))
+}
+
+/// Runs a test with rewinds by soft-dirty bits.
+fn by_soft_dirty_bits(test: impl Fn(&mut Lane)) {
+    tests::snapshot::by("soft-dirty", setup(), test);
+}
+
+/// A process of the application's user clears the bits while a request runs. The worker is recycled: what was written before cannot be
+/// known.
+#[test]
+fn bits_that_another_process_clears_end_the_worker() {
+    by_soft_dirty_bits(|lane| {
+        lane.expect(&["protection"]);
+        let place = lane.directory().join("place");
+        for round in 1..=3 {
+            std::thread::scope(|scope| {
+                let request = scope.spawn(|| lane.text("write"));
+                let written = place.join("written");
+                let pid = || std::fs::read_to_string(&written).ok().filter(|pid| !pid.is_empty());
+                wait_until("the request has written", 30, || pid().is_some());
+                std::fs::write(Path::new("/proc").join(pid().expect("a process")).join("clear_refs"), "4")
+                    .expect("cleared");
+                std::fs::remove_file(&written).expect("removed");
+                std::fs::write(place.join("cleared"), "").expect("the request goes on");
+                assert_eq!(request.join().expect("an answer"), "written");
+            });
+            std::fs::remove_file(place.join("cleared")).expect("removed");
+            lane.repeat("seen", 10).iter().for_each(|seen| assert_eq!(seen, "whole"));
+            wait_until("the worker is recycled", 30, || lane.recycled("protection") == round);
+        }
+        assert!(lane.log().contains("soft-dirty bits were cleared by somebody else"), "{}", lane.log());
+    });
+}
+
+/// PHP itself clears the bits, by a function of PHP or by one of libc, or only opens the file for that: the worker is recycled.
+#[test]
+fn bits_that_php_clears_end_the_worker() {
+    by_soft_dirty_bits(|lane| {
+        lane.expect(&["attributes", "protection"]);
+        for (how, reason, count) in
+            [("clear", "protection", 1), ("raw_clear", "protection", 2), ("open", "attributes", 1)]
+        {
+            assert_eq!(lane.text(how), "1");
+            lane.repeat("seen", 10).iter().for_each(|seen| assert_eq!(seen, "whole"));
+            wait_until("the worker is recycled", 30, || lane.recycled(reason) == count);
+        }
+        assert!(lane.log().contains("opened a file of /proc for writing"), "{}", lane.log());
+    });
+}
