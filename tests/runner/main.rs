@@ -45,6 +45,7 @@ const USAGE: &str = "\
 ./test --full           The same untrimmed, on every platform, with all sanitizers; ten seconds for each fuzz target.
 ./test --soak           The long runs, and an hour for each fuzz target; writes docs/measurements/soak.md.
 ./test NAME…            Only the black-box tests whose names contain a NAME.
+./test --kernel VERSION NAME…  Black-box tests whose names begin so, on another kernel (6.1, 6.12, newest) in qemu, as root.
 ./test --stage STAGE…   Only these stages.
 ./test --stages         Prints the names of the stages.
 ./test --keep-times     Keeps what the tests of the last run cost, in tests/runner/times.tsv, which is committed.";
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
             Ok(chosen) => stages::run(&chosen, &report),
             Err(unknown) => return misused(&format!("there is no stage '{unknown}'")),
         },
+        ["--kernel", version, ref names @ ..] if !names.is_empty() => stages::run_on_kernel(version, names, &report),
         ["--built", programs, ref names @ ..] => {
             let programs: Vec<TestProgram> = std::env::split_paths(programs).map(TestProgram::black_box).collect();
             stages::run_built(&programs, names, &report);

@@ -200,6 +200,24 @@ fn own_release() -> String {
     name.unwrap_or_default().trim_matches('"').to_owned()
 }
 
+/// The kernels of users: Debian 12's own, Debian 13's, and the newest that Debian has.
+pub const KERNELS: [&str; 3] = ["6.1", "6.12", "newest"];
+
+/// Runs the tests of the black box whose names begin so on another kernel, which `scripts/kernel` boots in an emulated machine. There
+/// everything takes about ten times as long.
+pub fn kernel(version: &str, programs: &[TestProgram], names: &[&str]) -> Counts {
+    let programs_of_this_machine = program().with_file_name("");
+    let mut command = Command::new(project().join("scripts/kernel"));
+    command.args(["run", version]).arg(program().with_file_name("runner")).arg("--built").arg(black_box(programs));
+    command::run(
+        command
+            .args(names)
+            .env("REPRISE_PROGRAMS", programs_of_this_machine)
+            .env("REPRISE_PATIENCE", "10")
+            .env("REPRISE_TEST_THREADS", "2"),
+    )
+}
+
 /// Runs the tests of the black box whose names begin so with programs for arm64, which `scripts/cross` builds.
 pub fn arm64(programs: &[TestProgram], names: &[&str]) -> Counts {
     let mut command = Command::new(project().join("scripts/cross"));

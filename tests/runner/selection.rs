@@ -181,14 +181,55 @@ pub const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];
 /// One test for each thing that a server does.
 pub const ON_ARM64: [&str; 1] = ["smoke::"];
 
+/// What runs on the kernels of users, in an emulated machine: isolation by rewinds, and the same in applications.
+pub const ON_KERNELS: [&str; 14] = [
+    "bridges::symfony_with_its_runtime_answers_as_without",
+    "bridges::wordpress_with_the_plugin",
+    "rewind::",
+    "rewind_ends::",
+    "rewind_fast::",
+    "rewind_free::",
+    "rewind_held::",
+    "rewind_kernel::",
+    "rewind_planted::",
+    "rewind_resources::",
+    "rewind_shared::",
+    "rewind_state::",
+    "rewind_users::",
+    "soft_dirty::",
+];
+
 /// Tests of what is shipped.
 pub const SMOKE: [&str; 4] = ["guestbook::", "reload::", "sapi::", "rewind::"];
 
-/// Tests of what PHP has since 8.4, and of what `tests/apps/fetch.sh` has for it.
-pub const PHP_8_4: [&str; 2] = ["rewind_php84::", "apps::mediawiki::"];
+/// Tests of what not every machine has: what that is, the beginnings of their names, whether this machine has it.
+pub struct Needing {
+    pub what: &'static str,
+    pub names: &'static [&'static str],
+    pub is_here: fn() -> bool,
+    /// The other platform has it, and stages of its own run these tests there.
+    pub is_of_other_platform: bool,
+}
 
-/// Whether the distribution's PHP has that.
-pub fn knows_php_8_4() -> bool {
+/// All of them.
+pub const NEEDING: [Needing; 2] = [
+    // And of what `tests/apps/fetch.sh` has for it.
+    Needing {
+        what: "PHP 8.4",
+        names: &["rewind_php84::", "apps::mediawiki::"],
+        is_here: knows_php_8_4,
+        is_of_other_platform: true,
+    },
+    Needing {
+        what: "a kernel with soft-dirty bits",
+        names: &["soft_dirty::"],
+        is_here: tests::snapshot::has_soft_dirty_bits,
+        is_of_other_platform: false,
+    },
+];
+
+/// Whether the distribution's PHP has what it has since that version.
+fn knows_php_8_4() -> bool {
     let version = tests::peer::php_version();
     let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
     parts >= vec![8, 4]
@@ -212,7 +253,8 @@ pub fn check_names(programs: &[TestProgram]) -> Counts {
         .chain(&SANITIZED)
         .chain(&NOT_SANITIZED)
         .chain(&ON_OTHER_PLATFORM);
-    let words = words.chain(&WITH_TWO_VERSIONS).chain(&ON_ARM64).chain(&SMOKE).chain(&PHP_8_4);
+    let words = words.chain(&WITH_TWO_VERSIONS).chain(&ON_ARM64).chain(&SMOKE);
+    let words = words.chain(NEEDING.iter().flat_map(|needing| needing.names)).chain(&ON_KERNELS);
     let why = match harness::unknown(words.copied(), &black_box) {
         Ok(unknown) if unknown.is_empty() => return Counts { passed: 1, ..Counts::default() },
         Ok(unknown) => format!("runner/selection.rs names tests that do not exist: {}", unknown.join(", ")),

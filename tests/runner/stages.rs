@@ -14,8 +14,8 @@ use crate::harness::{self, Plan, begins};
 use crate::platform::{Absent, Platform};
 use crate::report::{Counts, Report};
 use crate::selection::{
-    ALONE, FULL_ONLY, JUDGES, MEASURING, NOT_SANITIZED, ON_ARM64, ON_OTHER_PLATFORM, PACKAGES, PHP_8_4, SANITIZED,
-    SMOKE, WITH_TWO_VERSIONS, check_names, knows_php_8_4, limit_s,
+    ALONE, FULL_ONLY, JUDGES, MEASURING, NEEDING, NOT_SANITIZED, Needing, ON_ARM64, ON_KERNELS, ON_OTHER_PLATFORM,
+    PACKAGES, SANITIZED, SMOKE, WITH_TWO_VERSIONS, check_names, limit_s,
 };
 use crate::{command, long, platform, times};
 
@@ -60,6 +60,8 @@ pub enum Stage {
     TwoVersions,
     /// The same, untrimmed.
     TwoVersionsFull,
+    /// Rewinds on the kernels of users, in an emulated machine.
+    Kernels,
     /// The programs for arm64, on an emulated processor.
     Arm64,
     /// The programs as they are shipped.
@@ -77,9 +79,9 @@ pub enum Stage {
 }
 
 use Stage::{
-    Arm64, Bench, BenchAlways, BlackBox, BlackBoxFull, Foreign, Fuzz, FuzzLong, Judges, Libraries, Long, LongAudited,
-    LongOtherPlatform, Model, ModelAlways, OtherPlatform, OtherPlatformFull, Packages, Release, Sanitizers,
-    SanitizersFull, Scrubbed, Style, TwoVersions, TwoVersionsFull, Unit,
+    Arm64, Bench, BenchAlways, BlackBox, BlackBoxFull, Foreign, Fuzz, FuzzLong, Judges, Kernels, Libraries, Long,
+    LongAudited, LongOtherPlatform, Model, ModelAlways, OtherPlatform, OtherPlatformFull, Packages, Release,
+    Sanitizers, SanitizersFull, Scrubbed, Style, TwoVersions, TwoVersionsFull, Unit,
 };
 
 impl Stage {
@@ -92,7 +94,7 @@ impl Stage {
 pub const DEFAULT: [Stage; 8] = [Style, Unit, Model, Bench, BlackBox, Sanitizers, OtherPlatform, TwoVersions];
 
 /// With --full.
-pub const FULL: [Stage; 16] = [
+pub const FULL: [Stage; 17] = [
     Libraries,
     Style,
     Unit,
@@ -106,6 +108,7 @@ pub const FULL: [Stage; 16] = [
     SanitizersFull,
     OtherPlatformFull,
     TwoVersionsFull,
+    Kernels,
     Arm64,
     Release,
     Fuzz,
@@ -118,7 +121,7 @@ pub const SOAK: [Stage; 3] = [Long, LongOtherPlatform, FuzzLong];
 const BESIDE: [Stage; 3] = [Style, Bench, BenchAlways];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 26] = [
+const NAMES: [(&str, Stage); 27] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -138,6 +141,7 @@ const NAMES: [(&str, Stage); 26] = [
     ("other platform, full", OtherPlatformFull),
     ("two versions of PHP", TwoVersions),
     ("two versions of PHP, full", TwoVersionsFull),
+    ("kernels", Kernels),
     ("arm64", Arm64),
     ("release", Release),
     ("fuzz", Fuzz),
@@ -246,6 +250,12 @@ pub fn run_built(programs: &[TestProgram], names: &[&str], report: &Report) {
     report.stage("black box", || black_box(programs, vec![], &selects, report, &|| {}));
 }
 
+/// Runs the black-box tests whose names begin so on another kernel.
+pub fn run_on_kernel(version: &str, names: &[&str], report: &Report) {
+    let Some(programs) = build(&Wanted::BlackBox, report) else { return };
+    report.stage("kernel", || platform::kernel(version, &programs, names));
+}
+
 fn build(wanted: &Wanted, report: &Report) -> Option<Vec<TestProgram>> {
     let mut programs = None;
     report.build("build", || match build::build(wanted) {
@@ -311,6 +321,9 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         OtherPlatformFull => other_platform(Platform::other(), report, &|platform| {
             platform.check_rust().and(platform.run_stages(&FULL_ON_OTHER_PLATFORM))
         }),
+        Kernels => platform::KERNELS
+            .iter()
+            .fold(Counts::default(), |counts, version| counts.and(platform::kernel(version, programs, &ON_KERNELS))),
         Arm64 => platform::arm64(programs, &ON_ARM64),
         Release => release(programs, report),
         Long => long::run(programs, report),
@@ -363,11 +376,14 @@ fn black_box(
     quiet: &dyn Fn(),
 ) -> Counts {
     let programs: Vec<&TestProgram> = programs.iter().filter(|program| program.is_black_box()).collect();
-    let (is_known, left_out) = (knows_php_8_4(), AtomicUsize::new(0));
+    let absent: Vec<(&Needing, AtomicUsize)> =
+        NEEDING.iter().filter(|needing| !(needing.is_here)()).map(|needing| (needing, AtomicUsize::new(0))).collect();
     let selects = |name: &str| {
-        let is_left_out = !is_known && begins(&PHP_8_4, name) && selects(name);
-        left_out.fetch_add(usize::from(is_left_out), Ordering::Relaxed);
-        selects(name) && !is_left_out
+        let why = absent.iter().find(|(needing, _)| begins(needing.names, name)).filter(|_| selects(name));
+        if let Some((_, count)) = why {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        selects(name) && why.is_none()
     };
     // Applications are built once for all tests of the stage.
     let applications = Directory::new();
@@ -376,11 +392,13 @@ fn black_box(
     let plan = Plan { bounds: bounds(), environment, selects: &selects, alone: &ALONE, costs, limit_s: &limit_s };
     let (counts, ran) = harness::run(&programs, &plan, quiet);
     report.keep(ran);
-    match left_out.into_inner() {
-        // The other platform has what these need, and stages of its own run them.
-        0 => {}
-        _ if Platform::possible().is_ok() => {}
-        count => report.leave_out(format!("{count} tests of PHP 8.4: {}", PHP_8_4.join(", "))),
+    for (needing, count) in absent {
+        let is_elsewhere = needing.is_of_other_platform && Platform::possible().is_ok();
+        match count.into_inner() {
+            0 => {}
+            _ if is_elsewhere => {}
+            count => report.leave_out(format!("{count} tests of {}: {}", needing.what, needing.names.join(", "))),
+        }
     }
     counts
 }
