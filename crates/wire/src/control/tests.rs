@@ -82,7 +82,7 @@ fn impossible_values_are_refused() {
         bodies: Bodies::default(),
     };
     let packet = ready.encode();
-    for (at, value) in [(4, 4), (7, 0x80), (8, 2)] {
+    for (at, value) in [(4, Isolation::ALL.len() as u8), (7, 0x80), (8, 2)] {
         let mut bytes = [0; MAX_PACKET];
         let size = packet.as_bytes().len();
         bytes[..size].copy_from_slice(packet.as_bytes());
