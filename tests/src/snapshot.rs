@@ -145,7 +145,9 @@ pub fn way() -> Option<String> {
 fn needs() -> &'static str {
     static NEEDS: OnceLock<String> = OnceLock::new();
     NEEDS.get_or_init(|| {
-        let php = crate::server::program().with_file_name("reprise-php");
+        // With two versions of PHP their programs have the version in their names.
+        let own = crate::server::program().with_file_name("reprise-php");
+        let php = if own.exists() { own } else { own.with_file_name("reprise-php8.2") };
         let output = Command::new(&php).arg("--try-needs").output().expect("reprise-php tries what a rewind needs");
         let text = String::from_utf8_lossy(&output.stdout);
         text.lines().rev().find_map(|line| line.strip_prefix("needs ")).unwrap_or_default().to_owned()

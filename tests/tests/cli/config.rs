@@ -119,7 +119,7 @@ fn every_mistake_is_named_with_its_line() {
         (app("ini.memory_limit = []"), &["r.toml:3:", "'memory_limit' takes one value"]),
         (app("env.A = {}"), &["r.toml:3:", "'A'"]),
         (app("follow = \"/srv\""), &["'follow' takes a list of texts"]),
-        (app("isolation = \"copy\""), &["r.toml:3: 'isolation' takes \"auto\" or \"rewind\" or \"fork\", not \"copy\""]),
+        (app("isolation = \"copy\""), &["r.toml:3: 'isolation' takes \"auto\" or \"rewind\" or \"userfaultfd\" or \"soft-dirty\" or \"fork\", not \"copy\""]),
         (app("isolation = 1"), &["r.toml:3: 'isolation' takes a text"]),
         (app("mode = \"classic\""), &["r.toml:3: 'mode' takes a table"]),
         (app("\nmode.\"index.php\" = \"warm\""), &["r.toml:4:", "'mode.index.php' takes \"auto\" or", "not \"warm\""]),
