@@ -182,7 +182,7 @@ pub const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];
 pub const ON_ARM64: [&str; 1] = ["smoke::"];
 
 /// What runs on the kernels of users, in an emulated machine: isolation by rewinds, and the same in applications.
-pub const ON_KERNELS: [&str; 14] = [
+pub const ON_KERNELS: [&str; 13] = [
     "bridges::symfony_with_its_runtime_answers_as_without",
     "bridges::wordpress_with_the_plugin",
     "rewind::",
@@ -195,7 +195,6 @@ pub const ON_KERNELS: [&str; 14] = [
     "rewind_resources::",
     "rewind_shared::",
     "rewind_state::",
-    "rewind_users::",
     "soft_dirty::",
 ];
 
