@@ -214,6 +214,7 @@ pub fn kernel(version: &str, programs: &[TestProgram], names: &[&str]) -> Counts
             .args(names)
             .env("REPRISE_PROGRAMS", programs_of_this_machine)
             .env("REPRISE_PATIENCE", "10")
+            .env("REPRISE_WAY", "soft-dirty")
             .env("REPRISE_TEST_THREADS", "2"),
     )
 }

@@ -271,6 +271,9 @@ impl Setup {
         if !has(&self.application, "workers") && !has(&self.application, "max_workers") {
             text.push_str("workers = 2\n");
         }
+        if let Some(way) = crate::snapshot::way().filter(|_| !has(&self.application, "isolation")) {
+            text.push_str(&format!("isolation = \"{way}\"\n"));
+        }
         text.push_str(&format!("{}\n{}\n", self.application.join("\n"), self.tables.join("\n")));
         text.push_str(&format!("{}\n", self.routes.join("\n")));
         let config = directory.join("reprise.toml");
@@ -460,7 +463,15 @@ impl Drop for Server {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = self.log();
+            let (all, first) = (log.lines().count(), log.lines().position(|line| line.contains("panicked at")));
             let tail: Vec<&str> = log.lines().rev().take(60).collect();
+            // A backtrace is longer than what is shown of the end.
+            if let Some(first) = first.filter(|first| *first + tail.len() < all) {
+                eprintln!(
+                    "--- server log, from its first panic\n{}",
+                    log.lines().skip(first).take(4).collect::<Vec<_>>().join("\n")
+                );
+            }
             eprintln!("--- server log\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
         }
         let began = Instant::now();

@@ -117,7 +117,10 @@ pub fn isolations() -> &'static [&'static str] {
 
 /// The one that is taken if nobody says which.
 pub fn best_isolation() -> &'static str {
-    isolations()[0]
+    match isolations()[0] {
+        "rewind" if way().is_none() && !has_userfaultfd() => "fork",
+        best => best,
+    }
 }
 
 /// Whether PHP was built with AddressSanitizer: no rewinds, more memory and less speed.
@@ -136,7 +139,8 @@ pub fn sanitizers() -> &'static str {
     })
 }
 
-/// How rewinds shall find written pages: `REPRISE_WAY` is "userfaultfd" or "soft-dirty". Without it, by the best way of this kernel.
+/// How rewinds find written pages, and the isolation of each server that names none: `REPRISE_WAY` is "userfaultfd" or "soft-dirty".
+/// Without it, by the best way of this kernel, and "auto".
 pub fn way() -> Option<String> {
     std::env::var("REPRISE_WAY").ok()
 }

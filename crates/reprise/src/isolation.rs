@@ -97,7 +97,7 @@ fn judge(release: &str, needs: &str) -> Finding {
             ways: vec![Isolation::SoftDirty],
             text: format!(
                 "fork: a process for each request from a snapshot, {COST}. A rewind is not possible: {}; by soft-dirty bits it is \
-                 possible, if isolation = \"soft-dirty\" asks for it, and does not find all that a request can write",
+                 possible, and experimental: isolation = \"soft-dirty\" takes them",
                 obstacle.why
             ),
             hint: Some(obstacle.hint),

@@ -183,7 +183,7 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Memory that this process may take, and what says so; the machine's or that of a control group. Some defaults depend on it.
+/// Memory that this process may use, and the file that limits it: the machine's or a control group's. Some defaults depend on it.
 pub fn memory() -> &'static Memory {
     static MEMORY: OnceLock<Memory> = OnceLock::new();
     MEMORY.get_or_init(|| {
@@ -198,7 +198,7 @@ pub fn sized(usual: u64) -> u64 {
     usual.min((memory().bytes / 16) & !(LEAST - 1)).max(LEAST)
 }
 
-/// How many workers a lane has if nobody says it: four per CPU, one for each 64 MiB of memory at most.
+/// Default number of workers of a lane: four per CPU, and at most one per 64 MiB of memory.
 pub fn usual_workers() -> usize {
     const EACH: u64 = 64 << 20;
     (4 * cpus()).min(usize::try_from(memory().bytes / EACH).unwrap_or(usize::MAX)).max(1)

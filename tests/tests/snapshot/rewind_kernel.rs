@@ -11,7 +11,7 @@ fn hazards(boot: &str, cases: &str) -> Setup {
 }
 
 /// What each way to change memory behind the kernel's back is called, and does to 64 KiB of `$block`.
-const CHANGES: [(&str, &str); 24] = [
+const CHANGES: [(&str, &str); 27] = [
     ("nothing", ""),
     ("write", "FFI::memset($block, 0x57, 1048576);"),
     ("vfork", "if ($hazards->vfork_write($page, 0x57, 65536) !== 7) echo 'failed';"),
@@ -27,6 +27,9 @@ const CHANGES: [(&str, &str); 24] = [
     ("dontneed_some", "$libc->madvise($page + 8192, 4096, 4);"),
     ("free", "FFI::memset($block, 0x57, 1048576); $libc->madvise($page, 65536, 8);"),
     ("free_untouched", "$libc->madvise($page, 65536, 8);"),
+    ("dontneed_read", "$libc->madvise($page, 65536, 4); if ($hazards->byte_at($page + 100) !== 0) echo 'not dropped';"),
+    ("free_read", "$libc->madvise($page, 65536, 8); $hazards->byte_at($page + 100);"),
+    ("mergeable", "$libc->madvise($page, 65536, 12); FFI::memset($block, 0x57, 1048576);"),
     ("pageout", "FFI::memset($block, 0x57, 1048576); $libc->madvise($page, 65536, 21);"),
     ("cold", "$libc->madvise($page, 65536, 20); FFI::memset($block, 0x57, 1048576);"),
     (

@@ -81,3 +81,18 @@ fn bits_that_php_clears_end_the_worker() {
         assert!(lane.log().contains("opened a file of /proc for writing"), "{}", lane.log());
     });
 }
+
+/// In pages of hugetlb nothing that is written shows: the boot is refused, and requests run in classic mode.
+#[test]
+fn memory_that_cannot_be_watched_is_refused() {
+    tests::process::needs_root();
+    let (pool, had) = (Path::new("/proc/sys/vm/nr_hugepages"), || std::fs::read_to_string("/proc/sys/vm/nr_hugepages"));
+    let before = had().expect("the pool");
+    std::fs::write(pool, "16").expect("a pool of large pages");
+    let boot =
+        "$huge = FFI::cdef('size_t mmap(size_t, size_t, int, int, int, long);')->mmap(0, 2097152, 3, 0x40022, -1, 0);
+        if ($huge + 1 === 0) throw new Exception('there is no large page');";
+    let setup = snapshot(boot, tests::snapshot::ANSWER).application("isolation = \"soft-dirty\"");
+    tests::snapshot::refused(setup, &["hugetlb", "soft-dirty"]);
+    std::fs::write(pool, before.trim()).expect("the pool as it was");
+}

@@ -13,7 +13,7 @@ use crate::sys;
 impl Supervisor {
     pub(super) fn stop(&mut self, why: &str) {
         let limit = self.stop_timeout();
-        // A server that does not serve yet has nobody to tell.
+        // No load balancer uses a server that does not serve yet.
         let delay = if self.announced { self.reload.plan().shutdown_delay } else { Duration::ZERO };
         self.reload.stop();
         match self.shutdown.request(delay, limit, self.has_processes(), Instant::now()) {

@@ -119,6 +119,9 @@ void raw_add_hex(struct raw_text *text, uint64_t number);
 uint64_t raw_number(const char **text); /* decimal; moves on */
 uint64_t raw_hex(const char **text);
 
+/* A child that sends no signal at its end, so that it can be waited for (__WALL) whatever is set for SIGCHLD. */
+long raw_fork_unheard(void);
+
 /* Seconds of the monotonic clock, and nanoseconds. */
 uint64_t raw_seconds(void);
 uint64_t raw_nanoseconds(void);

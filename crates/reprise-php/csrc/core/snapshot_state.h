@@ -46,6 +46,7 @@ enum dirty {
 	DIRTY_GUARDS = 1 << 8,    /* pages of the snapshot were made inaccessible by madvise */
 	DIRTY_PASSED_BY = 1 << 9, /* dirty*.c may have missed calls of libc */
 	DIRTY_FORKED = 1 << 10,   /* a child may have what is open */
+	DIRTY_DROPPED = 1 << 11,  /* madvise on memory of the snapshot */
 };
 
 /* A line of /proc/self/maps. */
@@ -56,6 +57,7 @@ struct mapping {
 	uint8_t protection; /* PROT_* */
 	bool is_private;
 	bool is_volatile; /* dp or wf: the kernel empties it by itself (smaps only) */
+	bool is_huge;     /* ht: in pages of hugetlb (smaps only) */
 };
 
 /* Private writable memory, and where the image has it. */

@@ -236,6 +236,17 @@ static bool drops_what_is_not_rewound(uintptr_t start, uintptr_t end)
 	return false;
 }
 
+static bool is_anonymous(uintptr_t start, uintptr_t end)
+{
+	for (size_t i = mapping_behind(start); i < snapshot->image.mapping_count && snapshot->image.mappings[i].start < end;
+	     i++) {
+		if (snapshot->image.mappings[i].inode) {
+			return false;
+		}
+	}
+	return true;
+}
+
 PUBLIC int madvise(void *at, size_t size, int advice)
 {
 	if (is_watching() && touches_snapshot((uintptr_t)at, end_of(at, size))) {
@@ -244,8 +255,14 @@ PUBLIC int madvise(void *at, size_t size, int advice)
 			reprise_blame("a request called madvise on read-only memory of the snapshot", (uintptr_t)at);
 		}
 		snapshot->notes.dirty |= DIRTY_MEMORY | (advice == GUARD_INSTALL ? DIRTY_GUARDS : 0);
+		snapshot->notes.dirty |= DIRTY_DROPPED;
+		if (advice == MADV_MERGEABLE) {
+			return 0; /* what was written would not show any more (softdirty.c) */
+		}
 		/* The kernel would drop the page whenever it wants memory, after the rewind too. At once is as good. */
-		advice = advice == MADV_FREE ? MADV_DONTNEED : advice;
+		if (advice == MADV_FREE && is_anonymous((uintptr_t)at, end_of(at, size))) {
+			advice = MADV_DONTNEED;
+		}
 	}
 	return (int)result(RAW3(SYS_madvise, at, size, advice));
 }

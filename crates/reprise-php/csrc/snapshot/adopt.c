@@ -38,7 +38,7 @@ static bool each_written(page_visitor visit, void *context)
 				return false;
 			}
 			for (long j = 0; j < count; j++) {
-				if (found[j].kind & FOUND_ABSENT) {
+				if (found[j].kind & FOUND_UNMARKED) {
 					continue;
 				}
 				visit(region, found[j].start, found[j].end, context);
@@ -126,5 +126,4 @@ void snapshot_disown_pages(void)
 		}
 	}
 	all->adopted_count = 0;
-	snapshot_watch_goes_on();
 }

@@ -59,6 +59,7 @@ static void watch_memory(void)
 	for (size_t i = 0; i < IDENTITIES; i++) {
 		snapshot_pin(snapshot->image.identity[i].start, snapshot->image.identity[i].end);
 	}
+	snapshot_way()->end();
 }
 
 static bool supervisor_is_gone(void)
@@ -194,13 +195,8 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 bool snapshot_clone_try(void)
 {
 	int status = -1;
-	/* The child sends no signal at its end, so it can be waited for, whatever the application has set for SIGCHLD. */
-	long pid = raw6(SYS_clone, 0, 0, 0, 0, 0, 0);
+	long pid = raw_fork_unheard();
 
-	if (pid == -EINVAL) {
-		/* An emulator of another processor makes no child without a signal. */
-		pid = raw6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
-	}
 	if (pid < 0) {
 		reprise_service_log("error", "the script cannot be booted",
 		                    pid == -EAGAIN ? "no process can be forked: RLIMIT_NPROC or pids.max is too low"

@@ -126,17 +126,27 @@ bool snapshot_put_back(const struct region *region, uintptr_t page)
 	return true;
 }
 
-/* A page that is not there has lost its content, if it had some. */
-void snapshot_put_back_absent(const struct region *region, uintptr_t page)
+/* Free, open, hot and pinned pages are nobody's content, or were copied before. */
+void snapshot_put_back_if_changed(const struct region *region, uintptr_t page, bool is_there)
 {
 	uint8_t state = *hits_of(region, page);
 
-	if (state != PAGE_HOLE && state != PAGE_FREE && state != PAGE_OPEN
+	if (state < PAGE_FREE && (is_there || state != PAGE_HOLE)
 	    && page_differs((const unsigned char *)page, image_of(region, page))) {
 		snapshot_copy_region(region, page, page + PAGE);
 		snapshot->hot.put_back++;
 		snapshot_watch_or_recycle(page, page + PAGE);
 	}
+}
+
+bool snapshot_is_watched(const struct region *region, uintptr_t start, uintptr_t end)
+{
+	for (uintptr_t page = start; page < end; page += PAGE) {
+		if (*hits_of(region, page) < PAGE_OPEN) {
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Where the open pages of a region end that begin at `from`. */

@@ -11,8 +11,10 @@ void snapshot_pin(uintptr_t start, uintptr_t end); /* these pages are always cop
 void snapshot_copy_hot(void);
 /* A page was found written. True: it is not to be protected again. */
 bool snapshot_put_back(const struct region *region, uintptr_t page);
-/* The page was found not to be there. */
-void snapshot_put_back_absent(const struct region *region, uintptr_t page);
+/* The page may differ from the image although no write to it was found; `is_there`: it has content of its own. */
+void snapshot_put_back_if_changed(const struct region *region, uintptr_t page, bool is_there);
+/* Whether a page of the range is to be watched. */
+bool snapshot_is_watched(const struct region *region, uintptr_t start, uintptr_t end);
 void snapshot_age(void); /* after each rewind */
 /* Writes to each page that is not watched, without changing it. */
 void snapshot_touch_unwatched(void);

@@ -111,8 +111,10 @@ long snapshot_each_mapping_of(int descriptor, mapping_visitor visit, void *conte
 			for (size_t i = 0; i < sizeof flags - 1; i++) {
 				is_flags = is_flags && line[i] == flags[i];
 			}
-			mapping.is_volatile =
-			    mapping.is_volatile || (is_flags && (has_flag(line + 8, "dp") || has_flag(line + 8, "wf")));
+			if (is_flags) {
+				mapping.is_volatile = has_flag(line + 8, "dp") || has_flag(line + 8, "wf");
+				mapping.is_huge = has_flag(line + 8, "ht");
+			}
 			continue;
 		}
 		struct mapping next;

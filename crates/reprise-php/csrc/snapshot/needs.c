@@ -103,8 +103,7 @@ enum wire_Isolation snapshot_best_way(enum wire_Isolation wanted, struct snapsho
 	if (ways.userfaultfd && (any || wanted == wire_Isolation_Userfaultfd)) {
 		return wire_Isolation_Userfaultfd;
 	}
-	/* Not for who leaves the choice to the server: memory that was dropped and then read, memory in hugetlb pages and
-	 * pages that KSM merges are not found by it yet. */
+	/* "auto" does not take it: docs/guides/snapshot.md says what soft-dirty bits do not show. */
 	bool is_asked_for = wanted == wire_Isolation_Rewind || wanted == wire_Isolation_SoftDirty;
 	return ways.soft_dirty && is_asked_for ? wire_Isolation_SoftDirty : wire_Isolation_Fork;
 }

@@ -173,6 +173,9 @@ static const char *settle(void)
 		return "a hook has mapped memory: load what it needs before reprise_snapshot(), by a first connection for "
 		       "example";
 	}
+	if (snapshot->notes.dirty & DIRTY_DROPPED) {
+		return "a hook has dropped memory of the snapshot, by madvise";
+	}
 	if (!snapshot_has_only_known_descriptors()) {
 		return "a hook has opened something that is no connection of a client";
 	}
@@ -215,7 +218,7 @@ static void forget_all(void)
 static void undo_all(void)
 {
 	forget_all();
-	/* Faults of the last hook are not counted any more: everything is looked at. */
+	/* What the last hook has written is still marked. All else is looked at, too. */
 	snapshot->notes.dirty |= DIRTY_MEMORY;
 	snapshot_rewind();
 }
@@ -352,5 +355,6 @@ void snapshot_connections_drop(void)
 		}
 	}
 	forget_all();
+	snapshot_watch_goes_on();
 	wire_keeps(&reprise_worker->wire, 0);
 }

@@ -47,10 +47,10 @@ static void restore_range(const struct region *region, uintptr_t start, uintptr_
 	snapshot_watch_or_recycle(protect_from, end);
 }
 
-static void restore_absent(const struct region *region, uintptr_t start, uintptr_t end)
+static void restore_unmarked(const struct region *region, uintptr_t start, uintptr_t end, bool is_there)
 {
 	for (uintptr_t page = start; page < end; page += PAGE) {
-		snapshot_put_back_absent(region, page);
+		snapshot_put_back_if_changed(region, page, is_there);
 	}
 }
 
@@ -62,8 +62,8 @@ static const struct region *restore_found(const struct page_range *found, const 
 	for (; region < last && region->start < found->end; region++) {
 		uintptr_t start = region->start > found->start ? region->start : found->start;
 		uintptr_t end = region->end < found->end ? region->end : found->end;
-		if (start < end && (found->kind & FOUND_ABSENT)) {
-			restore_absent(region, start, end);
+		if (start < end && (found->kind & FOUND_UNMARKED)) {
+			restore_unmarked(region, start, end, found->kind & FOUND_PRESENT);
 		} else if (start < end) {
 			restore_range(region, start, end);
 		}

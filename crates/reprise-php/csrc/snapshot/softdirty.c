@@ -49,9 +49,12 @@ static uint64_t marked(uint64_t entry)
 	                                                 : 0;
 }
 
-static uint64_t marked_or_absent(uint64_t entry)
+/* A page that was dropped and read again is there, and not marked. So is one that was moved with its page table. */
+static uint64_t all(uint64_t entry)
 {
-	return (entry & (ENTRY_PRESENT | ENTRY_SWAPPED)) ? entry & ENTRY_SOFT_DIRTY : FOUND_ABSENT;
+	bool is_there = entry & (ENTRY_PRESENT | ENTRY_SWAPPED);
+
+	return !is_there ? FOUND_ABSENT : entry & ENTRY_SOFT_DIRTY ? ENTRY_SOFT_DIRTY : FOUND_PRESENT;
 }
 
 static bool is_marked(int pagemap, const volatile unsigned char *page)
@@ -64,7 +67,7 @@ static bool is_marked(int pagemap, const volatile unsigned char *page)
 
 static long find(uint64_t *from, uint64_t end, struct page_range *found, size_t room, bool strict)
 {
-	return snapshot_find_pages(snapshot->kernel.pagemap, from, end, found, room, strict ? marked_or_absent : marked);
+	return snapshot_find_pages(snapshot->kernel.pagemap, from, end, found, room, strict ? all : marked);
 }
 
 /* Which file a descriptor has. */
@@ -111,18 +114,63 @@ static bool nothing(uintptr_t start, uintptr_t end)
 	return true;
 }
 
+/* Every page that is to be watched is protected. The kernel leaves a page writable that it moves in that moment, or
+ * that somebody holds for input or output; and a large page that has an unwatched one in it. */
+static bool is_protected(void)
+{
+	struct page_range found[64];
+
+	for (size_t i = 0; i < snapshot->image.region_count; i++) {
+		const struct region *region = &snapshot->image.regions[i];
+		uint64_t from = region->start;
+		while (from < region->end) {
+			long count = find(&from, region->end, found, sizeof found / sizeof *found, false);
+			if (count < 0) {
+				return false;
+			}
+			for (long j = 0; j < count; j++) {
+				if (!(found[j].kind & FOUND_UNMARKED) && snapshot_is_watched(region, found[j].start, found[j].end)) {
+					return false;
+				}
+			}
+		}
+	}
+	return true;
+}
+
+/* So often bits are cleared until all pages are protected. */
+#define ATTEMPTS 4
+
 static bool end(void)
 {
 	if (!snapshot->watch.must_clear) {
 		return false;
 	}
-	if (!clear(snapshot->watch.descriptor)) {
-		reprise_recycle(wire_Recycle_Protection, "soft-dirty bits cannot be cleared any more");
+	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+		if (!is_still(&snapshot->watch.clear_refs) || !clear(snapshot->watch.descriptor)) {
+			break;
+		}
+		(*snapshot->watch.canary)++;
+		snapshot_touch_unwatched();
+		if (is_protected()) {
+			snapshot->watch.must_clear = false;
+			return true;
+		}
 	}
-	(*snapshot->watch.canary)++;
-	snapshot_touch_unwatched();
-	snapshot->watch.must_clear = false;
-	return true;
+	reprise_recycle(wire_Recycle_Protection, "pages cannot be protected any more by clearing soft-dirty bits");
+}
+
+/* Of Linux 6.4. */
+#define SET_MEMORY_MERGE 67
+
+/* KSM puts a page without a mark in the place of one that was written. An older kernel does not know the first call. */
+static void forbid_merging(void)
+{
+	raw6(SYS_prctl, SET_MEMORY_MERGE, 0, 0, 0, 0, 0);
+	for (size_t i = 0; i < snapshot->image.region_count; i++) {
+		const struct region *region = &snapshot->image.regions[i];
+		RAW3(SYS_madvise, region->start, region->end - region->start, MADV_UNMERGEABLE);
+	}
 }
 
 static const char *arm(void)
@@ -135,13 +183,9 @@ static const char *arm(void)
 	snapshot->watch.descriptor = reprise_lift((int)clear_refs);
 	snapshot->watch.clear_refs = identity_of(snapshot->watch.descriptor);
 	snapshot->watch.pagemap = identity_of(snapshot->kernel.pagemap);
-	/* khugepaged would put one large page, which is not protected, in the place of many that are. */
-	if (raw6(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0, 0) < 0) {
-		return "transparent huge pages cannot be turned off";
-	}
+	forbid_merging();
 	snapshot->watch.must_clear = true;
-	end();
-	return meddled(true);
+	return NULL;
 }
 
 const struct watch_way snapshot_by_soft_dirty = {
@@ -155,8 +199,7 @@ const struct watch_way snapshot_by_soft_dirty = {
     .end = end,
 };
 
-/* ---- a trial ------------------------------------------------------------------------------------------------------
- */
+/* ---- a trial ---------------------------------------------------------------------------------------------------- */
 
 #define TRIAL_PAGES 8
 #define TRIALS 5
@@ -182,7 +225,7 @@ static unsigned marks(int pagemap, const volatile unsigned char *pages)
 static bool shows_in_a_child(volatile unsigned char *pages)
 {
 	int status = -1;
-	long child = raw6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+	long child = raw_fork_unheard();
 
 	if (child == 0) {
 		long clear_refs = snapshot_soft_dirty_open();
@@ -253,10 +296,12 @@ int snapshot_soft_dirty_try(int pagemap, int clear_refs)
 	}
 	int step = SOFTDIRTY_NO_MEMORY;
 	if (RAW3(SYS_mprotect, base + PAGE, TRIAL_PAGES * PAGE, PROT_READ | PROT_WRITE) >= 0) {
-		/* A processor that does not know yet that a page may be written to faults once more. That is seldom. */
-		for (int i = 0; i < TRIALS && step != SOFTDIRTY_WORKS; i++) {
+		/* A processor that does not know yet that a page may be written to faults once more. That is seldom, and harms
+		 * nothing. */
+		int trials = 0;
+		do {
 			step = try_with(pagemap, clear_refs, base + PAGE);
-		}
+		} while (step == SOFTDIRTY_COUNTED && ++trials < TRIALS);
 	}
 	RAW2(SYS_munmap, base, (TRIAL_PAGES + 2) * PAGE);
 	return step;

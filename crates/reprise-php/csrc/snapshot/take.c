@@ -69,6 +69,10 @@ static bool list_mapping(const struct mapping *mapping, const char *name, void *
 	if (!is_writable || mapping->is_volatile || snapshot_is_own(mapping->start, mapping->end)) {
 		return true;
 	}
+	if (mapping->is_huge && snapshot->isolation == wire_Isolation_SoftDirty) {
+		listing->failed = "memory in hugetlb pages cannot be watched by soft-dirty bits";
+		return false;
+	}
 	snapshot->image.regions[listing->regions++] = (struct region){
 	    .start = mapping->start,
 	    .end = mapping->end,

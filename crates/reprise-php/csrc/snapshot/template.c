@@ -130,6 +130,10 @@ static void choose_isolation(enum wire_Isolation wanted)
 	snapshot->isolation = snapshot_best_way(asked, snapshot_try_needs(may_try, needs, sizeof needs));
 	snapshot->watch.way =
 	    snapshot->isolation == wire_Isolation_SoftDirty ? &snapshot_by_soft_dirty : &snapshot_by_userfaultfd;
+	if (snapshot->isolation == wire_Isolation_SoftDirty) {
+		/* Before the boot: of a large page that is not protected nothing shows. */
+		RAW2(SYS_prctl, PR_SET_THP_DISABLE, 1);
+	}
 	if (snapshot_rewinds()) {
 		return;
 	}

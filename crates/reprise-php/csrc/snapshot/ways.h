@@ -2,16 +2,12 @@
  * How requests from a snapshot are kept apart: three ways. A way is chosen by trying (needs.c), and is the same for all
  * clones of a template.
  *
- * | way         | written pages are found by                            | what a request costs that writes nothing new
- * |
- * |-------------|-------------------------------------------------------|----------------------------------------------|
- * | userfaultfd | asynchronous write protection, PAGEMAP_SCAN (Linux 6.7) | a copy of each hot page (hot.c) | |
- * soft-dirty  | clear_refs and bit 55 of /proc/self/pagemap           | the same                                     |
- * | fork        | nothing: the process ends after its request           | a process |
+ * userfaultfd  pages are write-protected one by one, and PAGEMAP_SCAN lists what was written (Linux 6.7)
+ * soft-dirty   clear_refs protects all pages, and bit 55 of /proc/self/pagemap shows what was written
+ * fork         nothing is found: the process ends after its request
  *
- * In both ways of a rewind the first write to a watched page is a page fault that the kernel resolves and counts. So
- * "has anything been written?" is one question for both (snapshot_faults), and only "what?" differs. On the service
- * stack.
+ * In both ways of a rewind the first write to a watched page is a page fault, which the kernel resolves and counts. So
+ * "was anything written?" is one question for both (snapshot_faults), and only "what?" differs. On the service stack.
  */
 #ifndef REPRISE_WAYS_H
 #define REPRISE_WAYS_H
@@ -28,15 +24,15 @@ struct page_range {
 	uint64_t kind;
 };
 
-/* Kinds of pages, which are none of the bits that PAGEMAP_SCAN gives. An absent page was dropped, or never there: its
- * content is zeroes, or its file's. */
-#define FOUND_PRESENT (UINT64_C(1) << 32)
-#define FOUND_ABSENT (UINT64_C(1) << 33)
+/* Kinds of pages, which are none of the bits that PAGEMAP_SCAN gives. */
+#define FOUND_PRESENT (UINT64_C(1) << 32) /* it may differ from the image although no write is marked */
+#define FOUND_ABSENT (UINT64_C(1) << 33)  /* the same; it was dropped or never there: zeroes, or its file's content */
+#define FOUND_UNMARKED (FOUND_PRESENT | FOUND_ABSENT)
 
 struct watch_way {
 	enum wire_Isolation isolation;
-	/* In a new clone: all regions are watched from here on. Opens one descriptor. NULL, or what keeps that from being
-	 * so. */
+	/* In a new clone: all regions are watched, at the latest after `end`. Opens one descriptor. NULL, or what keeps
+	 * that from being so. */
 	const char *(*arm)(void);
 	/* New memory at an address of the snapshot can be watched. */
 	bool (*adopt)(uintptr_t start, uintptr_t end);
@@ -48,7 +44,7 @@ struct watch_way {
 	 * region, if `spans`. */
 	long (*find)(uint64_t *from, uint64_t end, struct page_range *found, size_t room, bool strict);
 	bool spans;
-	/* Somebody else has changed what is watched, in words; NULL: nobody. Called in each rewind, and after a search. */
+	/* Why what is watched cannot be trusted any more; NULL: it can. Called in each rewind, and after a search. */
 	const char *(*meddled)(bool has_searched);
 	/* The last step before the faults are counted. True: it has faulted itself. */
 	bool (*end)(void);

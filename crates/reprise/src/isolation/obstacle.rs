@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-/// In the place of userfaultfd's error, if trying it ends the process (csrc/snapshot/needs.h).
+/// Reported instead of userfaultfd's error if trying it ends the process (csrc/snapshot/needs.h).
 const KILLED: i32 = -1;
 /// In place of what was found, for a build with AddressSanitizer.
 const SANITIZER: &str = "sanitizer";
