@@ -14,6 +14,7 @@
 //! | [`programs`] | which package has a program that is missing |
 //! | [`process`] | what /proc says of processes |
 //! | [`snapshot`] | scripts that call `reprise_snapshot()`, under both isolations, audited |
+//! | [`status`] | numbers of `reprise status --json` |
 //! | [`spoiled`] | what requests can change, as rows of PHP code |
 //! | [`compare`] | the same visits to Reprise and to nginx with PHP-FPM |
 //! | [`installed`] | the test applications, built once |
@@ -47,6 +48,7 @@ pub mod programs;
 pub mod server;
 pub mod snapshot;
 pub mod spoiled;
+pub mod status;
 pub mod tls;
 pub mod upstream;
 pub mod yard;
@@ -63,6 +65,12 @@ pub fn seconds(quiet: u64) -> Duration {
     static PATIENCE: OnceLock<u64> = OnceLock::new();
     let said = || std::env::var("REPRISE_PATIENCE").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(quiet * PATIENCE.get_or_init(|| said().unwrap_or(3)))
+}
+
+/// How rewinds find written pages, and the isolation of each server that names none: `REPRISE_WAY` is "userfaultfd" or "soft-dirty".
+/// Without it, by the best way of this kernel, and "auto".
+pub fn way() -> Option<String> {
+    std::env::var("REPRISE_WAY").ok()
 }
 
 /// How much a test does: `usual`, or `full` in `./test --full`.

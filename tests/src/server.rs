@@ -102,13 +102,6 @@ pub fn copy(from: &Path, to: &Path) {
     assert!(status.success());
 }
 
-/// Workers of the lanes of a mode, in what `reprise status --json` says.
-pub fn workers_in(status: &str, mode: &str) -> usize {
-    let lanes = status.split("\"mode\":").skip(1);
-    let of_mode = lanes.filter(|lane| lane.starts_with(&format!("\"{mode}\"")));
-    of_mode.map(|lane| lane.matches("\"slot\":").count()).sum()
-}
-
 /// What to start.
 pub struct Setup {
     directory: Directory,
@@ -271,7 +264,7 @@ impl Setup {
         if !has(&self.application, "workers") && !has(&self.application, "max_workers") {
             text.push_str("workers = 2\n");
         }
-        if let Some(way) = crate::snapshot::way().filter(|_| !has(&self.application, "isolation")) {
+        if let Some(way) = crate::way().filter(|_| !has(&self.application, "isolation")) {
             text.push_str(&format!("isolation = \"{way}\"\n"));
         }
         text.push_str(&format!("{}\n{}\n", self.application.join("\n"), self.tables.join("\n")));
@@ -496,10 +489,3 @@ impl Drop for Server {
 
 /// How long the server of a test that is over may serve on.
 const DRAIN: Duration = Duration::from_millis(300);
-
-/// A number behind a name in the status as JSON, summed over all that have it.
-pub fn sum(status: &str, name: &str) -> u64 {
-    let name = format!("\"{name}\":");
-    let pieces = status.split(&name).skip(1);
-    pieces.map(|piece| piece.split([',', '}']).next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)).sum()
-}

@@ -118,7 +118,7 @@ pub fn isolations() -> &'static [&'static str] {
 /// The one that is taken if nobody says which.
 pub fn best_isolation() -> &'static str {
     match isolations()[0] {
-        "rewind" if way().is_none() && !has_userfaultfd() => "fork",
+        "rewind" if crate::way().is_none() && !has_userfaultfd() => "fork",
         best => best,
     }
 }
@@ -137,12 +137,6 @@ pub fn sanitizers() -> &'static str {
         let text = String::from_utf8_lossy(&output.stdout);
         text.lines().find_map(|line| line.strip_prefix("sanitizers ")).unwrap_or_default().to_owned()
     })
-}
-
-/// How rewinds find written pages, and the isolation of each server that names none: `REPRISE_WAY` is "userfaultfd" or "soft-dirty".
-/// Without it, by the best way of this kernel, and "auto".
-pub fn way() -> Option<String> {
-    std::env::var("REPRISE_WAY").ok()
 }
 
 /// What reprise-php has found out about this kernel: `--try-needs`.
@@ -193,7 +187,7 @@ pub fn by(way: &str, setup: Setup, test: impl Fn(&mut Lane)) {
 }
 
 fn run(isolation: &'static str, setup: Setup, test: impl Fn(&mut Lane)) {
-    run_by(isolation, way().filter(|_| isolation == "rewind"), setup, test);
+    run_by(isolation, crate::way().filter(|_| isolation == "rewind"), setup, test);
 }
 
 fn run_by(isolation: &'static str, way: Option<String>, setup: Setup, test: impl Fn(&mut Lane)) {

@@ -407,7 +407,7 @@ fn rewinds_stay_fast() {
             }
             let counted = || {
                 let status = lane.status(&["--json"]);
-                [tests::server::sum(&status, "fast"), tests::server::sum(&status, "scanned")]
+                [tests::status::sum(&status, "fast"), tests::status::sum(&status, "scanned")]
             };
             let before = counted();
             for _ in 0..200 {

@@ -296,7 +296,7 @@ fn requests_of_streams_that_were_reset_end_as_over_http_1() {
     let head = frame(HEADERS, END_HEADERS, 5, &post("/?posted", "2"));
     client.send(&[head, frame(DATA, END_STREAM, 5, b"ab")].concat()).unwrap();
     client.request(7, &get("/?last"));
-    wait_until("all wait", 10, || tests::server::sum(&server.status(&["--json"]), "waiting") == 3);
+    wait_until("all wait", 10, || tests::status::sum(&server.status(&["--json"]), "waiting") == 3);
     for stream in [3, 5] {
         client.send(&frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())).unwrap();
     }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use tests::server::sum;
+use tests::status::sum;
 use tests::{Client, Response, Server, Setup, wait_until};
 
 /// Holds as many MB as it is asked for, and then waits for a second.

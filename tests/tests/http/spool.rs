@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tests::modes::modes;
-use tests::server::sum;
+use tests::status::sum;
 use tests::{Client, Response, Server, Setup, amount, process, wait_until};
 
 /// A page of so many kilobytes, in which each response has another number.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nix::sys::signal::Signal;
-use tests::server::workers_in;
+use tests::status::workers_in;
 use tests::{Client, Server, Setup, process, wait_for, wait_until};
 
 /// Says in which mode it runs; `$boot` is code of the boot alone.
@@ -334,7 +334,7 @@ fn a_stop_answers_what_is_queued_also_by_a_process_each() {
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..12).map(|_| scope.spawn(|| server.get("/?ms=150").status)).collect();
         wait_until("they wait", 10, || templates(&server).iter().any(|&pid| process::children(pid).len() >= 2));
-        wait_until("more are queued", 10, || tests::server::sum(&server.status(&["--json"]), "waiting") >= 1);
+        wait_until("more are queued", 10, || tests::status::sum(&server.status(&["--json"]), "waiting") >= 1);
         server.signal(Signal::SIGTERM);
         for client in clients {
             assert_eq!(client.join().expect("a client"), 200);

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use tests::server::sum;
 use tests::snapshot::{Lane, rewind, snapshot};
+use tests::status::sum;
 use tests::{Setup, wait_until};
 
 /// Of so many requests: how many rewinds were fast, in percent.

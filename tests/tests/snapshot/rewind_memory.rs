@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use tests::server::sum;
 use tests::snapshot::{HAZARDS, Lane, both, snapshot, with_hazards};
+use tests::status::sum;
 use tests::{Setup, amount, process, wait_until};
 
 fn hazards(boot: &str, cases: &str) -> Setup {

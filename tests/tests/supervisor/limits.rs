@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tests::server::{sum, workers_in};
 use tests::snapshot::{is_sanitized, rewind, snapshot};
+use tests::status::{sum, workers_in};
 use tests::{Client, Server, Setup, amount, process, wait_for, wait_until};
 
 /// A handler in each mode, in a script that calls what it has to.

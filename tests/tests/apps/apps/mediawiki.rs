@@ -10,7 +10,8 @@ use std::path::Path;
 use tests::bridged::served_in;
 use tests::closed_list::{Pattern, decimal, hexadecimal};
 use tests::compare::{Build, Pair, Site, Visitor, between};
-use tests::server::{copy, project, sum};
+use tests::server::{copy, project};
+use tests::status::sum;
 use tests::{Response, Setup};
 
 use super::{get_with, leads_to};

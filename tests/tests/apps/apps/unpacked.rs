@@ -10,7 +10,8 @@ use std::process::Command;
 use nix::unistd::User;
 use tests::compare::{Build, Visitor, between};
 use tests::peer::{Program, run_to_end, web_user};
-use tests::server::{Directory, free_port, sum};
+use tests::server::{Directory, free_port};
+use tests::status::sum;
 use tests::{Server, Setup, wait_until};
 
 /// A page, and what stands in it.

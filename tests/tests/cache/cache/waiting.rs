@@ -83,7 +83,7 @@ fn who_waits_without_a_free_worker_has_the_next_one() {
     let crowd = at_once(server.port, &format!("/crowd?{SHARED}&ms=300"), 30);
     wait_until("they wait", 10, || {
         let status: serde_json::Value = serde_json::from_str(&server.status(&["--json"])).expect("JSON");
-        tests::server::sum(&status.to_string(), "waiting") >= 30
+        tests::status::sum(&status.to_string(), "waiting") >= 30
     });
     go(&server, "again");
     for one in crowd.into_iter().chain(busy) {

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use tests::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, fields, frame};
-use tests::server::{Directory, program, sum};
+use tests::server::{Directory, program};
+use tests::status::sum;
 use tests::upstream::Upstream;
 use tests::{Client, Response, Server, Setup, wait_until};
 

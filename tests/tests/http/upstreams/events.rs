@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tests::server::{Setup, free_port, sum};
+use tests::server::{Setup, free_port};
+use tests::status::sum;
 use tests::{amount, process, wait_until};
 
 use super::metric;
