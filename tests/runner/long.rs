@@ -45,7 +45,7 @@ const AUDITED: [Run; 3] = [
 ];
 
 /// All other runs.
-const RUNS: [Run; 10] = [
+const RUNS: [Run; 12] = [
     Run {
         what: "{} interleaved requests of four visitors, no foreign byte",
         knob: ("VISITS", "1000000"),
@@ -59,6 +59,20 @@ const RUNS: [Run; 10] = [
         variable: "REPRISE_REQUESTS",
         environment: &[],
         tests: &["visitors_are_kept_apart"],
+    },
+    Run {
+        what: "{} requests of visitors to each of Symfony, Laravel and WordPress, in each mode behind the cache: no page of others",
+        knob: ("CACHED", "100000"),
+        variable: "REPRISE_REQUESTS",
+        environment: &[("REPRISE_FULL", "1")],
+        tests: &["_s_visitors_get_what_is_for_them"],
+    },
+    Run {
+        what: "{} requests to two applications whose scripts look for each other's entries of the data cache, none found",
+        knob: ("VISITS", "1000000"),
+        variable: "REPRISE_REQUESTS",
+        environment: &[],
+        tests: &["data_cache_isolation::two_applications"],
     },
     Run {
         what: "{} requests of four visitors to each of MariaDB, PostgreSQL and Redis who leave their sessions in every way, nothing carried over",

@@ -42,7 +42,7 @@ use report::Report;
 
 const USAGE: &str = "\
 ./test                  Builds and runs every stage, trimmed; ends with \"N passed, N failed\".
-./test --full           The same untrimmed, on every platform, with all sanitizers; ten seconds for each fuzz target.
+./test --full           The same untrimmed, and all of it on every platform and with all sanitizers; ten seconds for each fuzz target.
 ./test --soak           The long runs, and an hour for each fuzz target; writes docs/measurements/soak.md.
 ./test NAME…            Only the black-box tests whose names contain a NAME.
 ./test --kernel VERSION NAME…  Black-box tests whose names begin so, on another kernel (6.1, 6.12, newest) in qemu, as root.

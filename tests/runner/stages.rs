@@ -38,7 +38,9 @@ pub enum Stage {
     BenchAlways,
     /// The real programs.
     BlackBox,
-    /// The real programs, and all tests.
+    /// All tests of the real programs, as much of each as usual.
+    BlackBoxAll,
+    /// All tests of the real programs, untrimmed.
     BlackBoxFull,
     /// Rewinds that fill free memory with zeroes.
     Scrubbed,
@@ -79,14 +81,14 @@ pub enum Stage {
 }
 
 use Stage::{
-    Arm64, Bench, BenchAlways, BlackBox, BlackBoxFull, Foreign, Fuzz, FuzzLong, Judges, Kernels, Libraries, Long,
-    LongAudited, LongOtherPlatform, Model, ModelAlways, OtherPlatform, OtherPlatformFull, Packages, Release,
-    Sanitizers, SanitizersFull, Scrubbed, Style, TwoVersions, TwoVersionsFull, Unit,
+    Arm64, Bench, BenchAlways, BlackBox, BlackBoxAll, BlackBoxFull, Foreign, Fuzz, FuzzLong, Judges, Kernels,
+    Libraries, Long, LongAudited, LongOtherPlatform, Model, ModelAlways, OtherPlatform, OtherPlatformFull, Packages,
+    Release, Sanitizers, SanitizersFull, Scrubbed, Style, TwoVersions, TwoVersionsFull, Unit,
 };
 
 impl Stage {
     fn is_black_box(self) -> bool {
-        matches!(self, BlackBox | BlackBoxFull)
+        matches!(self, BlackBox | BlackBoxAll | BlackBoxFull)
     }
 }
 
@@ -121,7 +123,7 @@ pub const SOAK: [Stage; 3] = [Long, LongOtherPlatform, FuzzLong];
 const BESIDE: [Stage; 3] = [Style, Bench, BenchAlways];
 
 /// All by their names.
-const NAMES: [(&str, Stage); 27] = [
+const NAMES: [(&str, Stage); 28] = [
     ("style", Style),
     ("libraries", Libraries),
     ("unit tests", Unit),
@@ -130,6 +132,7 @@ const NAMES: [(&str, Stage); 27] = [
     ("bench", Bench),
     ("bench, always", BenchAlways),
     ("black box", BlackBox),
+    ("black box, all", BlackBoxAll),
     ("black box, full", BlackBoxFull),
     ("rewinds, scrubbed", Scrubbed),
     ("packages", Packages),
@@ -157,8 +160,8 @@ const UNTRIMMED: &str = "REPRISE_FULL";
 /// With which the C part is built.
 const SANITIZERS: &str = "address,undefined";
 
-/// The stages that run whole on the other platform.
-const FULL_ON_OTHER_PLATFORM: [&str; 4] = ["unit tests", "black box, full", "foreign suites", "sanitizers, full"];
+/// The stages that run on the other platform: each test, but not for as long as on this one.
+const FULL_ON_OTHER_PLATFORM: [&str; 4] = ["unit tests", "black box, all", "foreign suites", "sanitizers, full"];
 
 /// The names of all stages.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -301,6 +304,7 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
             let selects = |name: &str| !begins(&FULL_ONLY, name) && is_here(name) && is_once(name);
             black_box(programs, vec![], &selects, report, quiet)
         }
+        BlackBoxAll => black_box(programs, vec![], &|name| !begins(&PACKAGES, name) && is_here(name), report, quiet),
         BlackBoxFull => black_box(programs, full(), &|name| !begins(&PACKAGES, name) && is_here(name), report, quiet),
         Scrubbed => {
             let environment = vec![("REPRISE_ISOLATION", "rewind".to_owned()), ("REPRISE_SCRUB", "1".to_owned())];
@@ -311,7 +315,7 @@ fn count(stage: Stage, programs: &[TestProgram], report: &Report, quiet: &dyn Fn
         Sanitizers => {
             sanitized(programs, vec![], &|name| begins(&SANITIZED, name) && !begins(&FULL_ONLY, name), report)
         }
-        SanitizersFull => sanitized(programs, full(), &|name| !begins(&NOT_SANITIZED, name) && is_here(name), report),
+        SanitizersFull => sanitized(programs, vec![], &|name| !begins(&NOT_SANITIZED, name) && is_here(name), report),
         TwoVersions => two_versions(programs, &WITH_TWO_VERSIONS, &[], report),
         TwoVersionsFull => two_versions(programs, &WITH_TWO_VERSIONS, &full(), report),
         OtherPlatform => {

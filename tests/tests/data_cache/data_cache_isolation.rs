@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use nix::unistd::Uid;
+use tests::snapshot::requests;
 use tests::{Server, Setup, amount};
 
 /// Users that each Debian has and nobody uses.
@@ -94,14 +95,14 @@ fn two_applications_share_nothing() {
         .start();
 
     let next = AtomicUsize::new(0);
-    let requests = amount(1_500, 1_000_000);
+    let total = requests(amount(1_500, 100_000));
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut client = server.client();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= requests {
+                    if number >= total {
                         return;
                     }
                     let who = number % 2;

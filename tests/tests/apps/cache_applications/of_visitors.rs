@@ -193,7 +193,7 @@ fn visit(server: &Server, site: &Site, total: usize) -> Result<usize, String> {
 }
 
 fn total(usual: usize) -> usize {
-    if is_sanitized() { 320 } else { requests(amount(usual, 100_000)) }
+    if is_sanitized() { 320 } else { requests(amount(usual, 10_000)) }
 }
 
 fn report(name: &str, server: &Server, site: &Site, usual: usize) {
