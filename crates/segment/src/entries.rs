@@ -304,8 +304,9 @@ impl Locked<'_> {
             if offset == 0 || word != slot_word(hash, offset) {
                 return None;
             }
-            self.process.touch(offset, (size_of::<Entry>() + LONGEST_KEY) as u64, false);
+            self.process.touch(offset, size_of::<Entry>() as u64, false);
             let entry = view.entry(offset);
+            self.process.touch(offset, u64::from(entry.key_at) + u64::from(entry.key_size), false);
             (entry.hash == hash && view.key_of(offset, entry) == key).then_some(Found { slot, offset, entry })
         })
     }
