@@ -1,5 +1,5 @@
-//! What the control socket asks of the cache of responses: `reprise purge`, `reprise cache explain`, for `reprise status` what was done, and for
-//! `reprise verify` the token by which it passes by. Question and answer are texts of lines in memory files; whoever may write to the control socket
+//! What the control socket asks of the cache of responses: `reprise purge`, `reprise cache explain`, for `reprise status` what was done and whether
+//! the front is ready, and for `reprise verify` the token by which it passes by. Question and answer are texts of lines in memory files; whoever may write to the control socket
 //! may ask.
 
 use std::fmt::Write as _;
@@ -14,6 +14,7 @@ use wire::control::FromFront;
 use crate::compression::Coding;
 use crate::control::Link;
 use crate::host;
+use crate::monitoring;
 use crate::route;
 use crate::shared::Shared;
 use crate::stored::{Cached, asking};
@@ -69,6 +70,7 @@ fn respond(shared: &Shared, question: &str) -> Option<Result<String, String>> {
         }
         "token" => Some(shared.token.text().map(str::to_owned).ok_or_else(|| "there are no random numbers".to_owned())),
         "rules" => Some(by_rule(shared, rest)),
+        "ready" => Some(monitoring::unready(shared).map_or_else(|| Ok("ready".to_owned()), Err)),
         _ => None,
     }
 }

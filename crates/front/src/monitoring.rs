@@ -64,6 +64,16 @@ fn uncached(status: StatusCode, kind: &'static str, text: String) -> Response<Re
     response
 }
 
+/// Why new requests should go to another server, for /readyz and `reprise status --ready`: lines. Whether this one stops is not known here.
+pub fn unready(shared: &Shared) -> Option<String> {
+    let without = metrics::without_workers(&shared.lanes.view());
+    if !without.is_empty() {
+        return Some(format!("no workers: {}\n", without.join(", ")));
+    }
+    let unfit = shared.fitness.reasons();
+    (!unfit.is_empty()).then(|| format!("not to get requests:\n{unfit}"))
+}
+
 /// The response to a request on a metrics listener.
 pub fn of_listener(shared: &Shared, is_stopping: bool, head: &Head) -> Response<ResponseBody> {
     let view = &shared.lanes.view();
@@ -73,20 +83,11 @@ pub fn of_listener(shared: &Shared, is_stopping: bool, head: &Head) -> Response<
     let plain = |status, text| page::text(status, PLAIN, "no-store", text);
     match head.target.path() {
         "/healthz" => plain(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" => {
-            let without = metrics::without_workers(view);
-            let unfit = shared.fitness.reasons();
-            match (is_stopping, without.is_empty()) {
-                (false, true) if !unfit.is_empty() => {
-                    plain(StatusCode::SERVICE_UNAVAILABLE, format!("not to get requests:\n{unfit}"))
-                }
-                (true, _) => plain(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
-                (false, true) => plain(StatusCode::OK, "ready\n".to_owned()),
-                (false, false) => {
-                    plain(StatusCode::SERVICE_UNAVAILABLE, format!("no workers: {}\n", without.join(", ")))
-                }
-            }
-        }
+        "/readyz" if is_stopping => plain(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
+        "/readyz" => match unready(shared) {
+            None => plain(StatusCode::OK, "ready\n".to_owned()),
+            Some(why) => plain(StatusCode::SERVICE_UNAVAILABLE, why),
+        },
         "/metrics" => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             page::text(

@@ -14,7 +14,7 @@ use std::time::Duration;
 use control_protocol::command::Command;
 use control_protocol::outcome::Outcome;
 use control_protocol::response::{self, Unreadable};
-use control_protocol::status::Status;
+use control_protocol::status::{ServerState, Status};
 use control_protocol::which::Which;
 use process::{state, user};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -208,6 +208,22 @@ const BY_THE_WAY: Duration = Duration::from_secs(5);
 /// What a server does, if it answers soon.
 pub fn look(which: &Which) -> Result<Status, Failure> {
     send(&directory(which)?, &Command::Status, Some(BY_THE_WAY))?.read()
+}
+
+/// `reprise status --ready`: as /readyz, without a listener.
+pub fn ready(which: &Which) -> Result<Code, Failure> {
+    let directory = directory(which)?;
+    let unready = |why: &str| Failure::new(Code::Internal, "not ready", why.trim_end().replace('\n', " "));
+    let status: Status = send(&directory, &Command::Status, Some(BY_THE_WAY))?.read()?;
+    if status.state != ServerState::Serving {
+        return Err(unready(&format!("the server is {}", status.state.word())));
+    }
+    let Outcome { ok, message } = send(&directory, &Command::Cache("ready\n".to_owned()), Some(BY_THE_WAY))?.read()?;
+    if !ok {
+        return Err(unready(&message));
+    }
+    println!("ready");
+    Ok(Code::Success)
 }
 
 /// `reprise status`.

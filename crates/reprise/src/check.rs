@@ -179,9 +179,10 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
 fn memory_line() -> String {
     let memory = options::memory();
     let defaults = format!(
-        "defaults from it: {} workers, {} MiB for a cache",
+        "defaults from it: {} workers, {} MiB for a cache, {} connections",
         options::usual_workers(),
-        options::sized(64 << 20) >> 20
+        options::sized(64 << 20) >> 20,
+        options::usual_connections()
     );
     format!("{} MiB ({}); {defaults}", memory.bytes >> 20, memory.file)
 }

@@ -80,6 +80,9 @@ pub fn load_with(what: &What, releases: &Chosen) -> Result<Config, Failure> {
     if !what.listen.is_empty() {
         config.listen.clone_from(&what.listen);
     }
+    if !what.admin_listen.is_empty() {
+        config.admin_listen.clone_from(&what.admin_listen);
+    }
     if let Some(target) = &what.access_log {
         config.access_log.clone_from(target);
     }

@@ -21,6 +21,9 @@ pub struct What {
     /// Address to listen on: HOST:PORT, PORT (127.0.0.1), *:PORT (all addresses) or unix:/PATH; may be repeated
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<String>,
+    /// Address of /healthz, /readyz and /metrics, in the same forms; may be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub admin_listen: Vec<String>,
     /// PHP workers of each lane
     #[arg(long, value_name = "N")]
     pub workers: Option<u64>,

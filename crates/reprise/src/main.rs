@@ -136,6 +136,9 @@ enum Verb {
         /// Print everything as JSON
         #[arg(long)]
         json: bool,
+        /// Only say whether new requests should come here, as /readyz does: exit code 0 if so; for health checks of containers
+        #[arg(long, conflicts_with_all = ["all", "watch", "json"])]
+        ready: bool,
     },
     /// Show the PHP stack of a worker while it runs
     Trace {
@@ -266,7 +269,8 @@ fn verb(verb: Verb) -> Result<exit::Code, exit::Failure> {
         Verb::Serve { what, audit } => serve::run(what, audit),
         Verb::Stop { which } => admin::stop(&which),
         Verb::Reload { certificates, which } => admin::reload(&which, certificates),
-        Verb::Status { which, all, watch, json } => admin::status(&which, json, all, watch),
+        Verb::Status { which, ready: true, .. } => admin::ready(&which),
+        Verb::Status { which, all, watch, json, .. } => admin::status(&which, json, all, watch),
         Verb::Trace { pid, which } => admin::trace(&which, pid),
         Verb::Profile(asked) => profile::run(&asked),
         Verb::Purge(asked) => admin::purge::purge(&asked),

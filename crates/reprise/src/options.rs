@@ -204,6 +204,12 @@ pub fn usual_workers() -> usize {
     (4 * cpus()).min(usize::try_from(memory().bytes / EACH).unwrap_or(usize::MAX)).max(1)
 }
 
+/// Default number of connections at once: at most one per 128 KiB of memory, so that the heads of all requests, of 32 KiB at most, take a quarter of it.
+pub fn usual_connections() -> u64 {
+    const EACH: u64 = 128 << 10;
+    65536.min(memory().bytes / EACH).max(16)
+}
+
 /// All rows of a part of the file. Options that paths may have too are listed with the application's, before `limits`.
 pub fn rows(scope: Scope) -> impl Iterator<Item = &'static Row> {
     let (own, of_requests) = match scope {

@@ -56,7 +56,7 @@ fn connections(config: &Config, files: u64) -> Result<u64, Failure> {
         return Err(Failure::new(Code::Permission, "limit of open files", why)
             .hint("raise the hard limit: ulimit -Hn 65536 before the start, or LimitNOFILE=65536 in the unit"));
     }
-    Ok(config.max_connections.unwrap_or(65536).min(files - own))
+    Ok(config.max_connections.unwrap_or_else(options::usual_connections).min(files - own))
 }
 
 /// The configuration with the releases that are current. They are brought before anything else is started.

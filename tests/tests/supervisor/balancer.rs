@@ -16,29 +16,35 @@ const SCRIPT: &str = "<?php reprise_snapshot(); usleep(random_int(0, 3000)); ech
 const OPTIONS: &str = "shutdown_delay = \"1s\"\ndrain_timeout = \"20s\"\naccess_log = \"off\"\n";
 
 /// A server that can be started again at the same place.
-struct Node {
+pub struct Node {
     directory: Directory,
     port: u16,
-    admin: u16,
+    /// Where it says how it is.
+    pub admin: u16,
     process: Option<Child>,
 }
 
 impl Node {
     fn new() -> Node {
+        let mut node = Node::laid(SCRIPT, "");
+        node.start();
+        node
+    }
+
+    /// One that does not run yet, with a script and lines of its application.
+    pub fn laid(script: &str, lines: &str) -> Node {
         let (directory, port, admin) = (Directory::new(), free_port(), free_port());
         let root = directory.0.join("public");
         std::fs::create_dir(&root).expect("a directory");
-        std::fs::write(root.join("index.php"), SCRIPT).expect("a script");
+        std::fs::write(root.join("index.php"), script).expect("a script");
         let text = format!(
             "listen = [\"127.0.0.1:{port}\"]\nadmin_listen = [\"http://127.0.0.1:{admin}\"]\nstate_dir = \"{}\"\n{OPTIONS}\n\
-             [[application]]\nname = \"app\"\nroot = \"{}\"\n",
+             [[application]]\nname = \"app\"\nroot = \"{}\"\n{lines}\n",
             directory.0.join("state").display(),
             root.display()
         );
         std::fs::write(directory.0.join("reprise.toml"), text).expect("a configuration");
-        let mut node = Node { directory, port, admin, process: None };
-        node.start();
-        node
+        Node { directory, port, admin, process: None }
     }
 
     fn log(&self) -> PathBuf {
@@ -46,7 +52,7 @@ impl Node {
     }
 
     /// Starts it and waits until it says that it is ready.
-    fn start(&mut self) {
+    pub fn start(&mut self) {
         let log = || Stdio::from(std::fs::File::options().create(true).append(true).open(self.log()).expect("a log"));
         let mut command = Command::new(program());
         command.args(["serve", "--config"]).arg(self.directory.0.join("reprise.toml")).stdout(log()).stderr(log());
@@ -77,14 +83,15 @@ impl Drop for Node {
 }
 
 /// HAProxy in front of nodes.
-struct Balancer {
+pub struct Balancer {
     process: Child,
     /// Where it says what it knows of the nodes.
     socket: PathBuf,
 }
 
 impl Balancer {
-    fn start(directory: &Path, port: u16, nodes: &[Node], redispatches: bool) -> Balancer {
+    /// Starts it, and waits until it has found one of the nodes.
+    pub fn start(directory: &Path, port: u16, nodes: &[Node], redispatches: bool) -> Balancer {
         let socket = directory.join("socket");
         let word = if redispatches { "option redispatch" } else { "no option redispatch" };
         let servers: String = nodes
@@ -117,12 +124,22 @@ impl Balancer {
 
     /// Whether it sends requests to that node.
     fn has(&self, node: &Node) -> bool {
+        self.column(node, 17) == "UP"
+    }
+
+    /// Requests that it has sent to that node.
+    pub fn sent_to(&self, node: &Node) -> u64 {
+        self.column(node, 7).parse().expect("a number")
+    }
+
+    /// A column of its table.
+    fn column(&self, node: &Node, number: usize) -> String {
         let mut stream = UnixStream::connect(&self.socket).expect("HAProxy's socket");
         stream.write_all(b"show stat\n").expect("a question");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("a table");
         let line = text.lines().find(|line| line.starts_with(&format!("nodes,n{},", node.port)));
-        line.expect("the node").split(',').nth(17) == Some("UP")
+        line.expect("the node").split(',').nth(number).expect("a column").to_owned()
     }
 }
 

@@ -15,6 +15,7 @@ mod process_limits;
 mod ready;
 mod reload;
 mod reload_edges;
+mod scaling;
 mod seeing;
 mod shutdown_delay;
 mod slow;

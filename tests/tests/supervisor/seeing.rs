@@ -48,6 +48,7 @@ fn health_and_metrics_have_a_listener_of_their_own() {
     };
     assert_eq!(ask("/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(ask("/readyz"), (200, "ready\n".to_owned()));
+    assert_eq!(server.reprise(&["status", "--ready"]), ("ready\n".to_owned(), 0));
     // Neither the application there, nor this here.
     assert_eq!((ask("/").0, ask("/index.php").0, server.get("/metrics").text()), (404, 404, "done".to_owned()));
     assert_eq!(Client::new(port).request("POST", "/healthz", &[], b"").status, 405);
@@ -115,6 +116,8 @@ fn a_server_without_workers_is_not_ready() {
         (response.status, response.text())
     };
     wait_until("it says so", 10, || readiness() == (503, "no workers: app\n".to_owned()));
+    let (said, code) = server.reprise(&["status", "--ready"]);
+    assert!(code == 1 && said.contains("not ready: no workers: app"), "{code} {said}");
     // It is alive all the same.
     assert_eq!(Client::new(port).get("/healthz").status, 200);
     std::fs::write(&preload, "<?php").expect("a file");

@@ -33,6 +33,8 @@ fn it_serves_on_and_says_that_it_leaves() {
         assert_eq!((response.text().as_str(), response.header("connection")), ("here", Some("close")));
     }
     assert!(server.reprise(&["status"]).0.contains(", leaving,"), "{}", server.reprise(&["status"]).0);
+    let (said, code) = server.reprise(&["status", "--ready"]);
+    assert!(code == 1 && said.contains("not ready: the server is leaving"), "{code} {said}");
     let (reloaded, said) = server.reload();
     assert!(!reloaded && said.contains("the server is stopping"), "{said}");
     assert_eq!(server.wait(20), 0, "{}", server.log());

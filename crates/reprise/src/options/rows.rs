@@ -88,7 +88,7 @@ option_table! {
             "User of the HTTP front if the server starts as root. This user must be able to read static files.";
         front_threads: usize = (cpus() / 4).clamp(1, 16), "one per four CPUs", Number(1, 16), Restart,
             "Threads of the HTTP front.";
-        max_connections: Option<u64> = None, "65536, but no more than open files allow", Number(1, 1_000_000), Restart,
+        max_connections: Option<u64> = None, "65536; one per 128K of memory at most, and no more than open files allow", Number(1, 1_000_000), Restart,
             "Most connections at once. Further ones wait in the kernel.";
         client_connections: u64 = 0, "0", Number(0, 1_000_000), Reload,
             "Most connections at once from one client address (for IPv6 from one /64); 0: no limit. Further ones are \
