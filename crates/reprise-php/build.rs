@@ -21,6 +21,11 @@ use wire::layout::{Activity, Opcache, Recycle};
 use wire::shared::LEVELS;
 
 fn main() {
+    if env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("musl") {
+        eprintln!("reprise-php: musl lacks functions of GNU libc that it stands before, to see what a request changes");
+        eprintln!("hint: build and run Reprise on a system with GNU libc, such as Debian; Alpine is none");
+        exit(1);
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     for watched in [

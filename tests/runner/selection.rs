@@ -6,7 +6,7 @@ use crate::harness;
 use crate::report::Counts;
 
 /// Which tests run with --full alone, by the beginnings of their names; tests/README.md says what stands for them.
-pub const FULL_ONLY: [&str; 48] = [
+pub const FULL_ONLY: [&str; 51] = [
     "acme_pebble::",
     "apps::mediawiki::",
     "apps::released::",
@@ -37,7 +37,10 @@ pub const FULL_ONLY: [&str; 48] = [
     "measuring::a_standstill",
     "measuring::processor_time",
     "measuring::what_is_alike",
-    "packages::container",
+    "packages::chart",
+    "packages::image::an",
+    "packages::image::rewinds",
+    "packages::image::sizes",
     "packages::install",
     "packages::repository",
     "packages::small::checkouts",
@@ -57,7 +60,7 @@ pub const FULL_ONLY: [&str; 48] = [
     "verify_varying::tokens_of_sessions",
 ];
 
-/// What the stage of packages runs, with what it needs of the system: lintian, libseccomp and roots.
+/// What the stage of packages runs, with what it needs of the system: lintian, podman and roots.
 pub const PACKAGES: [&str; 1] = ["packages::"];
 
 /// What the stage of judges runs, with the programs that `scripts/setup full` installs.
@@ -81,8 +84,12 @@ pub const ALONE: [&str; 7] = [
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 20] = [
+const LONGER_S: [(&str, u64); 22] = [
     ("packages::small::checkouts", 3000),
+    // The images compile Reprise, and one of them PHP.
+    ("packages::image::", 3000),
+    // helm is compiled once.
+    ("packages::chart", 1500),
     ("packages::", 400),
     ("bridges", 200),
     // The suites wait for what runs out.

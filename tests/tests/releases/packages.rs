@@ -2,7 +2,8 @@
 //!
 //! `small` belongs to the default run. The other tests need roots and a mirror, and run with `--full` alone.
 
-mod container;
+mod chart;
+mod image;
 mod install;
 mod manager;
 mod place;

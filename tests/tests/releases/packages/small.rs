@@ -133,3 +133,16 @@ fn the_shipped_configuration_is_taken() {
         assert!(output.status.success() && said.contains("blog (blog.example.org)"), "{said}");
     }
 }
+
+/// The build for a system without GNU libc ends with a reason and what to do.
+#[test]
+fn musl_is_refused_with_a_reason() {
+    let built = std::fs::read_dir(program().with_file_name("build")).expect("build scripts").flatten();
+    let mut scripts = built.map(|entry| entry.path().join("build-script-build"));
+    let is_ours = |path: &PathBuf| path.to_string_lossy().contains("/reprise-php-") && path.exists();
+    let script = scripts.find(is_ours).expect("the build script of reprise-php");
+    let output = Command::new(&script).env("CARGO_CFG_TARGET_ENV", "musl").output().expect("the build script");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("musl") && said.contains("hint: build and run Reprise on a system with GNU libc"), "{said}");
+}
