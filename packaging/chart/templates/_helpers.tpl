@@ -1,5 +1,7 @@
 {{- define "reprise.name" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name }}{{ end | trunc 63 | trimSuffix "-" }}
+{{- $name := .Release.Name }}
+{{- if not (contains .Chart.Name $name) }}{{ $name = printf "%s-%s" $name .Chart.Name }}{{ end }}
+{{- $name | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "reprise.selector" -}}

@@ -96,3 +96,37 @@ fn memory_that_cannot_be_watched_is_refused() {
     tests::snapshot::refused(setup, &["hugetlb", "soft-dirty"]);
     std::fs::write(pool, before.trim()).expect("the pool as it was");
 }
+
+/// Page faults of a server's processes so far, of those that have ended too.
+fn faults(lane: &Lane) -> u64 {
+    let of = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields: Vec<u64> =
+            stat.rsplit(')').next().unwrap_or("").split(' ').map(|text| text.parse().unwrap_or(0)).collect();
+        fields.get(8).unwrap_or(&0) + fields.get(9).unwrap_or(&0)
+    };
+    lane.processes().iter().filter(|pid| tests::process::is_php(**pid)).map(of).sum()
+}
+
+/// A request that finds a large array of the boot takes a tenth of the page faults that it takes with a process of its own.
+#[test]
+fn a_rewind_takes_a_tenth_of_the_faults_of_a_fork() {
+    const REQUESTS: u64 = 50;
+    let setup = || {
+        snapshot(
+            "$all = range(1, 20000); foreach ($all as &$one) $one = [$one];",
+            "case 'one': echo $all[array_rand($all)][0] > 0; break;\n",
+        )
+    };
+    let taken = |lane: &mut Lane| {
+        lane.repeat("one", 50);
+        let before = faults(lane);
+        lane.repeat("one", REQUESTS as usize).iter().for_each(|answer| assert_eq!(answer, "1"));
+        (faults(lane) - before) / REQUESTS
+    };
+    let (by_fork, by_rewind) = (std::cell::Cell::new(0), std::cell::Cell::new(u64::MAX));
+    tests::snapshot::fork(setup, |lane| by_fork.set(taken(lane)));
+    tests::snapshot::by("soft-dirty", setup(), |lane| by_rewind.set(taken(lane)));
+    println!("page faults of a request: {} by fork, {} by rewind", by_fork.get(), by_rewind.get());
+    assert!(by_rewind.get() * 10 <= by_fork.get(), "{by_rewind:?} {by_fork:?}");
+}

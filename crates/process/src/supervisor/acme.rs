@@ -124,8 +124,8 @@ impl Supervisor {
         match self.spawn_acme(wanted) {
             Ok(child) => self.acme.child = Some(child),
             Err(error) => {
-                let failed = format_args!("{PROCESS} cannot be started: {}", explain_own(&error));
-                log_again("error", PROCESS, failed, format_args!(""));
+                let why = explain_own(&error);
+                log_again("error", PROCESS, format_args!("{PROCESS} cannot be started: {why}"), format_args!(""));
                 self.acme.restart.failed(None, now);
             }
         }

@@ -134,8 +134,8 @@ impl Supervisor {
             self.end_forkers();
             return;
         }
-        let then = format_args!(" (process {}); its connections are lost", front.pid);
-        log_again("error", "front", format_args!("the front {ending}"), then);
+        let then = format!(" (process {}); its connections are lost", front.pid);
+        log_again("error", "front", format_args!("the front {ending}"), format_args!("{then}"));
         if !front.ready && !self.announced {
             self.shutdown.fail(Outcome::NoFront);
             return;

@@ -218,8 +218,8 @@ impl Supervisor {
                 self.following.child = Some(child);
             }
             Err(error) => {
-                let failed = format_args!("{PROCESS} cannot be started: {}", explain_own(&error));
-                log_again("error", PROCESS, failed, format_args!(""));
+                let why = explain_own(&error);
+                log_again("error", PROCESS, format_args!("{PROCESS} cannot be started: {why}"), format_args!(""));
                 self.following.restart.failed(None, now);
             }
         }

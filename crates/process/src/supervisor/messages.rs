@@ -328,8 +328,8 @@ impl Supervisor {
             let of_lane = self.generations.lane_mut(id, lane);
             let delay = of_lane.and_then(|lane| lane.restart.one_died(Duration::ZERO, false, Instant::now()));
             if let Some(delay) = delay {
-                let then = format_args!("; next start in {delay:?}");
-                log_again("error", &format!("{what}: fork"), format_args!("{failed}"), then);
+                let key = format!("{what}: fork");
+                log_again("error", &key, format_args!("{failed}"), format_args!("; next start in {delay:?}"));
             }
             if !forked.was_for_another_slab() {
                 self.worker_is_missing(id, lane, &failed);
@@ -431,9 +431,8 @@ impl Supervisor {
         of_lane.served |= worked;
         if let Some(delay) = of_lane.restart.one_died(lived, worked, Instant::now()) {
             let what = self.describe(id, lane);
-            let then = format_args!("; next start in {delay:?}");
-            let failed = format_args!("{what}: a process failed soon after its start");
-            log_again("warning", &format!("{what}: start"), failed, then);
+            let (key, failed) = (format!("{what}: start"), format!("{what}: a process failed soon after its start"));
+            log_again("warning", &key, format_args!("{failed}"), format_args!("; next start in {delay:?}"));
         }
     }
 }

@@ -154,8 +154,9 @@ impl Supervisor {
             TemplateEnd::Died => {
                 let (what, pid) = (self.describe(id, lane), template.child.pid);
                 let consequence = "its requests run in classic mode until another is booted";
-                let then = format_args!(" (process {pid}); {consequence}");
-                log_again("error", &format!("{what}: template"), format_args!("{what}: its template {how}"), then);
+                let (key, failed) = (format!("{what}: template"), format!("{what}: its template {how}"));
+                let then = format!(" (process {pid}); {consequence}");
+                log_again("error", &key, format_args!("{failed}"), format_args!("{then}"));
                 if !has_served {
                     self.needs_no_waiting(id, lane);
                 }
@@ -195,8 +196,8 @@ impl Supervisor {
             let refusal = format!("{what} did not boot: {why}{hint}");
             self.reload.generation_failed(id, &refusal);
         }
-        let then = format_args!("; its requests run in classic mode; next boot in {delay:?}");
-        log_again("error", &boots(&what), format_args!("{what} did not boot: {why}"), then);
+        let then = format!("; its requests run in classic mode; next boot in {delay:?}");
+        log_again("error", &boots(&what), format_args!("{what} did not boot: {why}"), format_args!("{then}"));
     }
 
     /// Whether the generation that a new one is to replace has this entry booted.
