@@ -189,9 +189,11 @@ pub const WITH_TWO_VERSIONS: [&str; 1] = ["php_versions::"];
 pub const ON_ARM64: [&str; 1] = ["smoke::"];
 
 /// What runs on the kernels of users, in an emulated machine: isolation by rewinds, and the same in applications.
-pub const ON_KERNELS: [&str; 13] = [
+pub const ON_KERNELS: [&str; 15] = [
     "bridges::symfony_with_its_runtime_answers_as_without",
     "bridges::wordpress_with_the_plugin",
+    "interleaved::symfony_s_visitors_are_kept_apart_from_a_snapshot",
+    "interleaved::wordpress_s_visitors",
     "rewind::",
     "rewind_ends::",
     "rewind_fast::",

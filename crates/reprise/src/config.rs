@@ -106,6 +106,9 @@ pub fn load_with(what: &What, releases: &Chosen) -> Result<Config, Failure> {
         if let Some(version) = what.php {
             application.php = Some(WantedPhp { version, place: "--php".to_owned() });
         }
+        if what.keep_env {
+            application.clear_env = false;
+        }
         if let Some(user) = &what.user {
             application.user = Some(user.clone());
         }

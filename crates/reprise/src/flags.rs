@@ -39,6 +39,9 @@ pub struct What {
     /// An environment variable for PHP; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,
+    /// Let PHP see the server's environment variables, as in a container: `clear_env = false`
+    #[arg(long)]
+    pub keep_env: bool,
     /// Run PHP as this user (needs root)
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,

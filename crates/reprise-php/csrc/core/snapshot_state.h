@@ -33,6 +33,8 @@ struct watch_way;
 #define REPRISE_ALL_TIMERS 7u
 /* New mappings of one request that are undone without reading /proc/self/maps. */
 #define MAX_FRESH 128
+/* Ranges that one rewind protects by themselves, by soft-dirty bits. If there are more, all are. */
+#define MAX_CHANGED 1024
 
 /* What dirty*.c and the loop of a clone have found out about a request. */
 enum dirty {
@@ -66,6 +68,7 @@ struct region {
 	size_t image;
 	bool is_anonymous;
 	bool is_stack;
+	uint8_t protection; /* PROT_* */
 };
 
 struct range {
@@ -182,7 +185,9 @@ struct snapshot_hot {
 struct snapshot_watch {
 	const struct watch_way *way;      /* chosen by template.c */
 	int descriptor;                   /* of the way: a userfaultfd, or clear_refs */
-	bool must_clear;                  /* softdirty.c */
+	bool must_clear, all_changed;     /* softdirty.c */
+	size_t changed_count;             /* softdirty.c */
+	struct range changed[MAX_CHANGED];
 	volatile unsigned char *canary;   /* take.c: a page that softdirty.c alone writes to */
 	struct owned clear_refs, pagemap; /* softdirty.c */
 	struct faults faults;

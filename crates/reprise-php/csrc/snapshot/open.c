@@ -181,6 +181,8 @@ static const char *settle(void)
 	}
 	const char *why = snapshot_adopt_pages();
 	if (!why) {
+		/* If somebody else has cleared marks, not all that the hook has written was adopted. */
+		snapshot_prove_watched(true);
 		snapshot_kernel_restore();
 		snapshot_watch_goes_on();
 		if (reprise_options.audits) {

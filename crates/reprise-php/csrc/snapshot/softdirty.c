@@ -3,7 +3,7 @@
  * the bits of all pages of the process and write-protects them; the first write to a page is a fault, and sets its bit.
  * On the service stack.
  *
- * Pages cannot be protected one by one. So `watch` only notes that some have to be, and `end` clears all bits and
+ * Pages cannot be protected one by one. So `watch` only notes which have to be, and `end` clears all bits and
  * touches the pages again that are not watched: otherwise their first writes would count against the next request. A
  * rewind that has put back hot pages alone needs neither.
  *
@@ -14,10 +14,7 @@
  * be marked when pages are searched the next time: else somebody has cleared since.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -27,6 +24,7 @@
 #include "../core/recycle.h"
 #include "../core/snapshot_state.h"
 #include "hot.h"
+#include "maps.h"
 #include "pagemap.h"
 #include "softdirty.h"
 #include "ways.h"
@@ -36,7 +34,7 @@ long snapshot_soft_dirty_open(void)
 	return RAW4(SYS_openat, AT_FDCWD, "/proc/self/clear_refs", O_WRONLY | O_CLOEXEC, 0);
 }
 
-static bool clear(int clear_refs)
+bool snapshot_soft_dirty_clear(int clear_refs)
 {
 	return RAW4(SYS_pwrite64, clear_refs, "4", 1, 0) == 1;
 }
@@ -57,7 +55,7 @@ static uint64_t all(uint64_t entry)
 	return !is_there ? FOUND_ABSENT : entry & ENTRY_SOFT_DIRTY ? ENTRY_SOFT_DIRTY : FOUND_PRESENT;
 }
 
-static bool is_marked(int pagemap, const volatile unsigned char *page)
+bool snapshot_soft_dirty_is_marked(int pagemap, const volatile unsigned char *page)
 {
 	uint64_t entry = 0;
 	long size = RAW4(SYS_pread64, pagemap, &entry, sizeof entry, (uintptr_t)page / PAGE * sizeof entry);
@@ -67,6 +65,8 @@ static bool is_marked(int pagemap, const volatile unsigned char *page)
 
 static long find(uint64_t *from, uint64_t end, struct page_range *found, size_t room, bool strict)
 {
+	/* A page may be writable although it has its content, by mprotect for example. */
+	snapshot->watch.must_clear |= strict;
 	return snapshot_find_pages(snapshot->kernel.pagemap, from, end, found, room, strict ? all : marked);
 }
 
@@ -94,16 +94,24 @@ static const char *meddled(bool has_searched)
 	if (!is_still(&snapshot->watch.clear_refs) || !is_still(&snapshot->watch.pagemap)) {
 		return "a descriptor of the worker was closed or replaced";
 	}
-	return is_marked(snapshot->kernel.pagemap, snapshot->watch.canary)
+	return snapshot_soft_dirty_is_marked(snapshot->kernel.pagemap, snapshot->watch.canary)
 	           ? NULL
 	           : "soft-dirty bits were cleared by somebody else, who can hide what was written";
 }
 
 static bool note(uintptr_t start, uintptr_t end)
 {
-	(void)start;
-	(void)end;
-	snapshot->watch.must_clear = true;
+	struct snapshot_watch *watch = &snapshot->watch;
+	struct range *last = watch->changed_count > 0 ? &watch->changed[watch->changed_count - 1] : NULL;
+
+	watch->must_clear = true;
+	if (last && last->end == start) {
+		last->end = end;
+	} else if (watch->changed_count < MAX_CHANGED) {
+		watch->changed[watch->changed_count++] = (struct range){start, end};
+	} else {
+		watch->all_changed = true;
+	}
 	return true;
 }
 
@@ -114,28 +122,110 @@ static bool nothing(uintptr_t start, uintptr_t end)
 	return true;
 }
 
-/* Every page that is to be watched is protected. The kernel leaves a page writable that it moves in that moment, or
- * that somebody holds for input or output; and a large page that has an unwatched one in it. */
-static bool is_protected(void)
-{
-	struct page_range found[64];
+/* Looks at or changes pages of one region. */
+typedef bool (*piece_visitor)(const struct region *region, uintptr_t start, uintptr_t end);
 
+static bool each_piece(uintptr_t start, uintptr_t end, piece_visitor visit)
+{
+	while (start < end) {
+		const struct region *region = snapshot_region_of(start);
+		if (!region || region->start > start) {
+			return false;
+		}
+		uintptr_t until = region->end < end ? region->end : end;
+		if (!visit(region, start, until)) {
+			return false;
+		}
+		start = until;
+	}
+	return true;
+}
+
+static bool each_region(piece_visitor visit)
+{
 	for (size_t i = 0; i < snapshot->image.region_count; i++) {
-		const struct region *region = &snapshot->image.regions[i];
-		uint64_t from = region->start;
-		while (from < region->end) {
-			long count = find(&from, region->end, found, sizeof found / sizeof *found, false);
-			if (count < 0) {
+		if (!visit(&snapshot->image.regions[i], snapshot->image.regions[i].start, snapshot->image.regions[i].end)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What was noted. Only that may be written to without a fault. */
+static bool each_changed(piece_visitor visit)
+{
+	if (snapshot->watch.all_changed) {
+		return each_region(visit);
+	}
+	for (size_t i = 0; i < snapshot->watch.changed_count; i++) {
+		if (!each_piece(snapshot->watch.changed[i].start, snapshot->watch.changed[i].end, visit)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool protect(uintptr_t start, uintptr_t end, int protection)
+{
+	return start >= end || RAW3(SYS_mprotect, start, end - start, protection) >= 0;
+}
+
+/* Not pages that are not watched: they are to stay writable, and to pinned ones the kernel writes at any time. */
+static bool protect_watched(const struct region *region, uintptr_t start, uintptr_t end, int protection)
+{
+	uintptr_t from = start;
+
+	for (uintptr_t page = start; page < end; page += PAGE) {
+		if (!snapshot_is_watched(region, page, page + PAGE)) {
+			if (!protect(from, page, protection)) {
 				return false;
 			}
-			for (long j = 0; j < count; j++) {
-				if (!(found[j].kind & FOUND_UNMARKED) && snapshot_is_watched(region, found[j].start, found[j].end)) {
-					return false;
-				}
+			from = page + PAGE;
+		}
+	}
+	return protect(from, end, protection);
+}
+
+static bool forbid_writing(const struct region *region, uintptr_t start, uintptr_t end)
+{
+	return protect_watched(region, start, end, region->protection & ~PROT_WRITE);
+}
+
+static bool allow_writing(const struct region *region, uintptr_t start, uintptr_t end)
+{
+	return protect_watched(region, start, end, region->protection);
+}
+
+/* No watched page is marked. The kernel leaves a page marked that somebody holds for input or output, and a large page
+ * that has an unwatched one in it. */
+static bool is_protected(const struct region *region, uintptr_t start, uintptr_t end)
+{
+	struct page_range found[64];
+	uint64_t from = start;
+
+	while (from < end) {
+		long count = find(&from, end, found, sizeof found / sizeof *found, false);
+		if (count < 0) {
+			return false;
+		}
+		for (long i = 0; i < count; i++) {
+			if (!(found[i].kind & FOUND_UNMARKED) && snapshot_is_watched(region, found[i].start, found[i].end)) {
+				return false;
 			}
 		}
 	}
 	return true;
+}
+
+/*
+ * A page that the kernel moves in the moment of the clearing would come back writable and unmarked. While writing is
+ * forbidden it comes back as one that cannot be written to. So writing is forbidden where something was written,
+ * until bits are cleared. needs.c has tried that it is a fault to write afterwards.
+ */
+static bool clear_changed(void)
+{
+	return is_still(&snapshot->watch.clear_refs) && each_changed(forbid_writing)
+	       && snapshot_soft_dirty_clear(snapshot->watch.descriptor) && each_changed(allow_writing);
 }
 
 /* So often bits are cleared until all pages are protected. */
@@ -143,17 +233,19 @@ static bool is_protected(void)
 
 static bool end(void)
 {
-	if (!snapshot->watch.must_clear) {
+	struct snapshot_watch *watch = &snapshot->watch;
+
+	if (!watch->must_clear) {
 		return false;
 	}
-	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-		if (!is_still(&snapshot->watch.clear_refs) || !clear(snapshot->watch.descriptor)) {
-			break;
-		}
-		(*snapshot->watch.canary)++;
+	/* In a new clone, and after a strict search, any page may be writable. */
+	bool is_any = watch->changed_count == 0;
+	for (int attempt = 0; attempt < ATTEMPTS && clear_changed(); attempt++) {
+		(*watch->canary)++;
 		snapshot_touch_unwatched();
-		if (is_protected()) {
-			snapshot->watch.must_clear = false;
+		if (is_any ? each_region(is_protected) : each_changed(is_protected)) {
+			watch->must_clear = watch->all_changed = false;
+			watch->changed_count = 0;
 			return true;
 		}
 	}
@@ -198,111 +290,3 @@ const struct watch_way snapshot_by_soft_dirty = {
     .meddled = meddled,
     .end = end,
 };
-
-/* ---- a trial ---------------------------------------------------------------------------------------------------- */
-
-#define TRIAL_PAGES 8
-#define TRIALS 5
-
-/* After a first call, which may touch the stack for the first time, a second one adds nothing. */
-static long faults_so_far(void)
-{
-	return snapshot_faults().self;
-}
-
-/* How many of the pages are marked, as a bit for each. */
-static unsigned marks(int pagemap, const volatile unsigned char *pages)
-{
-	unsigned all = 0;
-
-	for (unsigned i = 0; i < TRIAL_PAGES; i++) {
-		all |= (unsigned)is_marked(pagemap, pages + i * PAGE) << i;
-	}
-	return all;
-}
-
-/* A child has the page from its parent, as a clone has all of its pages: its first write is marked, and it alone. */
-static bool shows_in_a_child(volatile unsigned char *pages)
-{
-	int status = -1;
-	long child = raw_fork_unheard();
-
-	if (child == 0) {
-		long clear_refs = snapshot_soft_dirty_open();
-		long pagemap = RAW4(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
-		bool works = clear_refs >= 0 && pagemap >= 0 && clear((int)clear_refs) && marks((int)pagemap, pages) == 0;
-		long before = faults_so_far();
-		before = faults_so_far();
-		pages[2 * PAGE]++;
-		long after = faults_so_far();
-		works = works && after > before && marks((int)pagemap, pages) == 1u << 2;
-		for (;;) {
-			RAW1(SYS_exit_group, works ? 0 : 1);
-		}
-	}
-	if (child > 0) {
-		while (RAW4(SYS_wait4, child, &status, __WALL, NULL) == -EINTR) {
-		}
-	}
-	return status == 0;
-}
-
-static int try_with(int pagemap, int clear_refs, volatile unsigned char *pages)
-{
-	struct timespec now;
-
-	for (unsigned i = 0; i < TRIAL_PAGES; i++) {
-		pages[i * PAGE] = 1;
-	}
-	if (!clear(clear_refs)) {
-		return SOFTDIRTY_NO_CLEAR;
-	}
-	if (marks(pagemap, pages) != 0) {
-		return SOFTDIRTY_STAYS;
-	}
-	long before = faults_so_far();
-	before = faults_so_far();
-	pages[1 * PAGE]++;
-	pages[5 * PAGE]++;
-	long once = faults_so_far();
-	pages[1 * PAGE]++;
-	pages[5 * PAGE]++;
-	long twice = faults_so_far();
-	if (marks(pagemap, pages) != (1u << 1 | 1u << 5)) {
-		return SOFTDIRTY_UNMARKED;
-	}
-	if (once - before < 2) {
-		return SOFTDIRTY_UNCOUNTED;
-	}
-	if (twice != once) {
-		return SOFTDIRTY_COUNTED;
-	}
-	RAW2(SYS_clock_getres, 0, &now);
-	long unwritten = faults_so_far();
-	RAW2(SYS_clock_getres, 0, pages + 3 * PAGE);
-	if (faults_so_far() <= unwritten || marks(pagemap, pages) != (1u << 1 | 1u << 5 | 1u << 3)) {
-		return SOFTDIRTY_KERNEL;
-	}
-	return shows_in_a_child(pages) ? SOFTDIRTY_WORKS : SOFTDIRTY_CHILD;
-}
-
-int snapshot_soft_dirty_try(int pagemap, int clear_refs)
-{
-	/* Guards on both sides: the pages shall be a mapping of their own. */
-	unsigned char *base = raw_map(NULL, (TRIAL_PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-
-	if (raw_failed(base)) {
-		return SOFTDIRTY_NO_MEMORY;
-	}
-	int step = SOFTDIRTY_NO_MEMORY;
-	if (RAW3(SYS_mprotect, base + PAGE, TRIAL_PAGES * PAGE, PROT_READ | PROT_WRITE) >= 0) {
-		/* A processor that does not know yet that a page may be written to faults once more. That is seldom, and harms
-		 * nothing. */
-		int trials = 0;
-		do {
-			step = try_with(pagemap, clear_refs, base + PAGE);
-		} while (step == SOFTDIRTY_COUNTED && ++trials < TRIALS);
-	}
-	RAW2(SYS_munmap, base, (TRIAL_PAGES + 2) * PAGE);
-	return step;
-}

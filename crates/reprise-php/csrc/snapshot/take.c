@@ -79,6 +79,7 @@ static bool list_mapping(const struct mapping *mapping, const char *name, void *
 	    .image = listing->image,
 	    .is_anonymous = mapping->inode == 0,
 	    .is_stack = name[0] == '[' && name[1] == 's' && name[2] == 't',
+	    .protection = mapping->protection,
 	};
 	listing->image += mapping->end - mapping->start;
 	return true;

@@ -129,7 +129,8 @@ impl Facts {
             5 => lies("the first write to a page is not counted as a fault"),
             6 => lies("a second write to a page is counted as a fault"),
             7 => lies("what the kernel itself writes does not show"),
-            _ => lies("what a child process writes to its parent's pages does not show"),
+            8 => lies("what a child process writes to its parent's pages does not show"),
+            _ => lies("a write after mprotect does not show"),
         })
     }
 
@@ -370,6 +371,7 @@ mod tests {
         assert!(facts("thread=0 userfaultfd=1 pagemap=0 scan=25 clear=0 soft=0").obstacle_of_soft_dirty().is_none());
         says("thread=0 pagemap=0 clear=0 soft=4", "CONFIG_MEM_SOFT_DIRTY");
         says("thread=0 pagemap=0 clear=0 soft=7", "the kernel itself writes");
+        says("thread=0 pagemap=0 clear=0 soft=9", "after mprotect");
         says("thread=0 pagemap=0 clear=13 soft=0", "clear_refs cannot be opened: EACCES");
         says("thread=0 pagemap=2 clear=2 soft=0", "/proc/self/pagemap cannot be opened: ENOENT");
         says("sanitizer", "this build");

@@ -46,12 +46,22 @@ fn debian() {
     assert!(tar.wait().expect("tar").success());
 }
 
-/// The image of Reprise, made once.
+/// The image of Reprise, made once: the container file with the packages of the programs under test, in the place of its first stage.
 fn reprise() -> &'static str {
-    const NAME: &str = "reprise";
+    const NAME: &str = "reprise-test";
     let make = || {
         debian();
-        build(NAME, "packaging/container/Containerfile", &project(), &[]);
+        let directory = Directory::new();
+        let packages = directory.0.join("packages");
+        std::fs::create_dir(&packages).expect("a directory");
+        for package in install::packages_of_debian_13(&directory.0, "1") {
+            std::fs::copy(&package, packages.join(package.file_name().expect("a file"))).expect("a package");
+        }
+        let text = std::fs::read_to_string(project().join("packaging/container/Containerfile")).expect("the file");
+        let (_, last) = text.split_once("\n\nFROM ").expect("two stages");
+        let file = directory.0.join("Containerfile");
+        std::fs::write(&file, format!("FROM scratch AS build\nCOPY packages /packages\nFROM {last}")).expect("a file");
+        build(NAME, file.to_str().expect("a plain path"), &directory.0, &[]);
     };
     match once::shared_directory() {
         Some(place) => once::once(&place.join("image"), make),
@@ -60,12 +70,21 @@ fn reprise() -> &'static str {
     NAME
 }
 
+/// The whole container file, which compiles Reprise.
+#[test]
+fn an_image_is_made_of_a_checkout() {
+    debian();
+    build("reprise", "packaging/container/Containerfile", &project(), &[]);
+    let said = run(podman().args(["run", "--rm", "--network=none"]).args(LIMITS).args(["reprise", "version"]));
+    assert!(said.contains(env!("CARGO_PKG_VERSION")) && said.contains("8.4"), "{said}");
+}
+
 /// What the scripts of an application say of how they run.
 const INDEX: &str = "<?php reprise_snapshot(); $i = reprise_info();
     if (isset($_GET['say'])) { file_put_contents('php://stdout', \"to standard output\\n\"); error_log('to the log'); }
     if (isset($_GET['base'])) {
         $base = new PDO('mysql:unix_socket=' . getenv('SOCKET'), getenv('WP_DB_USER'), getenv('WP_DB_PASSWORD'));
-        exit($base->query('select 6 * 7')->fetchColumn());
+        exit('found ' . $base->query('select 6 * 7')->fetchColumn());
     }
     if (isset($_GET['eat'])) { for ($all = []; ; ) $all[] = str_repeat('x', 1 << 20); }
     echo $i['mode'], ' ', $i['isolation'], ' ', posix_getuid(), ' ', is_writable('/app') ? 'writable' : 'read-only';";
@@ -101,7 +120,7 @@ impl Container {
             .args(["run", "--detach", "--network=host", "--read-only", "--tmpfs=/tmp", "--name", &name])
             .args(LIMITS);
         command.args(flags).arg(image).args(before);
-        command.args(["serve", "/app", "--listen", &format!("127.0.0.1:{port}")]);
+        command.args(["serve", "/app", "--keep-env", "--listen", &format!("127.0.0.1:{port}")]);
         run(command.args(["--admin-listen", &format!("127.0.0.1:{admin}")]));
         let container = Container { name, port };
         wait_for("the server listens", 60, || {
@@ -161,15 +180,15 @@ fn an_application_is_copied_to_app() {
 
     // The default profile denies userfaultfd, and the log says who forbids it and what to do.
     let logs = container.logs();
-    let isolation = logs.lines().find(|line| line.contains("isolation")).unwrap_or_else(|| panic!("{logs}"));
-    assert!(container.get("/").contains(" fork ") && isolation.contains("seccomp"), "{isolation}");
+    let says_why = logs.lines().any(|line| line.contains("isolation") && line.contains("seccomp"));
+    assert!(container.get("/").contains(" fork ") && says_why, "{logs}");
 
     container.get("/?say");
     wait_until("what PHP writes is in the log", 10, || {
         let logs = container.logs();
         logs.contains("to standard output") && logs.contains("to the log") && logs.contains("GET /?say")
     });
-    assert_eq!(container.get("/?base"), "42", "{}", container.logs());
+    assert_eq!(container.get("/?base"), "found 42", "{}", container.logs());
 
     run(podman().args(["kill", "--signal=HUP", &container.name]));
     wait_until("a reload", 30, || container.logs().contains("reloaded: app generation 2"));
