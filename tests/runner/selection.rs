@@ -84,7 +84,7 @@ pub const ALONE: [&str; 7] = [
 const LIMIT_S: u64 = 60;
 
 /// Those that install applications or send very many requests may take longer.
-const LONGER_S: [(&str, u64); 22] = [
+const LONGER_S: [(&str, u64); 23] = [
     ("packages::small::checkouts", 3000),
     // The images compile Reprise, and one of them PHP.
     ("packages::image::", 3000),
@@ -103,6 +103,8 @@ const LONGER_S: [(&str, u64); 22] = [
     ("data_cache_isolation::", 400),
     ("faults::", 120),
     ("http2_floods::responses", 120),
+    // On an emulated processor, too.
+    ("interleaved::", 200),
     ("acme_pebble::", 400),
     ("http2_tls::h2spec", 300),
     ("judges::scanners::testssl", 900),

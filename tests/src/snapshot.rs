@@ -117,10 +117,7 @@ pub fn isolations() -> &'static [&'static str] {
 
 /// The one that is taken if nobody says which.
 pub fn best_isolation() -> &'static str {
-    match isolations()[0] {
-        "rewind" if crate::way().is_none() && !has_userfaultfd() => "fork",
-        best => best,
-    }
+    isolations()[0]
 }
 
 /// Whether PHP was built with AddressSanitizer: no rewinds, more memory and less speed.

@@ -35,8 +35,7 @@ impl Finding {
     /// What a snapshot gets that asks for this isolation.
     pub fn of(&self, wanted: Isolation) -> Isolation {
         match wanted {
-            Isolation::Auto if self.ways.contains(&Isolation::Userfaultfd) => Isolation::Userfaultfd,
-            Isolation::Rewind if !self.ways.is_empty() => self.ways[0],
+            Isolation::Auto | Isolation::Rewind if !self.ways.is_empty() => self.ways[0],
             Isolation::Auto if self.needs.is_some() => Isolation::Fork,
             other => other,
         }
@@ -96,8 +95,9 @@ fn judge(release: &str, needs: &str) -> Finding {
             needs,
             ways: vec![Isolation::SoftDirty],
             text: format!(
-                "fork: a process for each request from a snapshot, {COST}. A rewind is not possible: {}; by soft-dirty bits it is \
-                 possible, and experimental: isolation = \"soft-dirty\" takes them",
+                "{}: a request that writes where none wrote before costs more than with userfaultfd, by the size of the process. \
+                 userfaultfd is not possible: {}",
+                said(Isolation::SoftDirty),
                 obstacle.why
             ),
             hint: Some(obstacle.hint),

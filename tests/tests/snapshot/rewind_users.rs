@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tests::process::is_root;
-use tests::snapshot::{best_isolation, best_way, has_userfaultfd, is_sanitized, snapshot};
+use tests::snapshot::{best_isolation, best_way, has_soft_dirty_bits, has_userfaultfd, is_sanitized, snapshot};
 use tests::{Server, Setup, process, wait_until};
 
 const CASES: &str = "case 'count': echo ++$count, ' ', posix_geteuid(); break;\n";
@@ -200,7 +200,7 @@ fn what_keeps_a_server_from_rewinding_is_said_once() {
 
 /// What requests from a snapshot get where userfaultfd is not possible.
 fn without_userfaultfd() -> &'static str {
-    "fork"
+    if has_soft_dirty_bits() && !is_sanitized() { "rewind" } else { "fork" }
 }
 
 /// Everybody may watch faults of user space: `vm.unprivileged_userfaultfd`, which is 0 on most systems, forbids others.

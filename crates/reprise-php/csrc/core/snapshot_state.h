@@ -183,10 +183,10 @@ struct snapshot_hot {
 
 /* clone.c, rewind.c, prove.c and the way by which written pages are found (ways.h). */
 struct snapshot_watch {
-	const struct watch_way *way;      /* chosen by template.c */
-	int descriptor;                   /* of the way: a userfaultfd, or clear_refs */
-	bool must_clear, all_changed;     /* softdirty.c */
-	size_t changed_count;             /* softdirty.c */
+	const struct watch_way *way;  /* chosen by template.c */
+	int descriptor;               /* of the way: a userfaultfd, or clear_refs */
+	bool must_clear, all_changed; /* softdirty.c */
+	size_t changed_count;         /* softdirty.c */
 	struct range changed[MAX_CHANGED];
 	volatile unsigned char *canary;   /* take.c: a page that softdirty.c alone writes to */
 	struct owned clear_refs, pagemap; /* softdirty.c */

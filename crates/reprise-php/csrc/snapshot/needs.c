@@ -103,7 +103,6 @@ enum wire_Isolation snapshot_best_way(enum wire_Isolation wanted, struct snapsho
 	if (ways.userfaultfd && (any || wanted == wire_Isolation_Userfaultfd)) {
 		return wire_Isolation_Userfaultfd;
 	}
-	/* "auto" does not take it: docs/guides/snapshot.md says what soft-dirty bits do not show. */
-	bool is_asked_for = wanted == wire_Isolation_Rewind || wanted == wire_Isolation_SoftDirty;
-	return ways.soft_dirty && is_asked_for ? wire_Isolation_SoftDirty : wire_Isolation_Fork;
+	return ways.soft_dirty && (any || wanted == wire_Isolation_SoftDirty) ? wire_Isolation_SoftDirty
+	                                                                      : wire_Isolation_Fork;
 }

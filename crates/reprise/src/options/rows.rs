@@ -351,8 +351,8 @@ option_table! {
         isolation: Isolation = Isolation::Auto, "\"auto\"", Text, Reload,
             "How requests from a snapshot are isolated: \"rewind\" (memory is restored after each), \"fork\" (a process \
              for each) or \"auto\" (rewind if the kernel supports it and requests leave no threads). A rewind finds what \
-             was written by \"userfaultfd\" (Linux 6.7) or, only if named here, by \"soft-dirty\" bits (older kernels, and \
-             containers that forbid userfaultfd), which is experimental.";
+             was written by \"userfaultfd\" (Linux 6.7) or by \"soft-dirty\" bits (older kernels, and containers that \
+             forbid userfaultfd): the first that works, or the one that is named here.";
         scrub: bool = false, "false", Switch, Reload,
             "Whether a rewind also fills with zeroes what a request has written to pages of PHP's heap that were free at \
              the snapshot. Without it those bytes stay in free memory until PHP uses it again, as under PHP-FPM.";
