@@ -59,7 +59,11 @@ final class Scripts
             return $value;
         }
         if (is_string($value) && is_string($booted) && is_string($fresh)) {
-            return $booted !== '' && substr_count($value, $booted) === 1 ? str_replace($booted, $fresh, $value) : $value;
+            return $booted === '' ? $value : match (substr_count($value, $booted)) {
+                1 => str_replace($booted, $fresh, $value),
+                0 => self::exchangedAtAnyTime($value, $booted, $fresh),
+                default => $value,
+            };
         }
         if (is_array($value) && is_array($booted) && is_array($fresh)) {
             // The first of a list that had nothing is false.
@@ -72,6 +76,18 @@ final class Scripts
         }
 
         return $value === $booted ? $fresh : $value;
+    }
+
+    /** The two registrations of the boot were not in the same second, which WordPress says in the user's settings. */
+    private static function exchangedAtAnyTime(string $value, string $booted, string $fresh): string
+    {
+        $moment = '/(?<!\d)\d{10}(?!\d)/';
+        $pattern = '/' . preg_replace($moment, '\d{10}', preg_quote($booted, '/'), -1, $moments) . '/';
+        if (!$moments || preg_match_all($pattern, $value) !== 1) {
+            return $value;
+        }
+
+        return preg_replace_callback($pattern, static fn (): string => $fresh, $value) ?? $value;
     }
 
     /** @param array<mixed> $list @return array<mixed> */

@@ -32,6 +32,8 @@ add_action('init', static function () {
     wp_deregister_script('heartbeat');
     wp_register_script('heartbeat', '/own.js');
 });
+// A boot that takes its time.
+if (getenv('SLOW') && $_SERVER['REQUEST_URI'] !== '/said/') add_action('init', static fn () => sleep(2), PHP_INT_MAX);
 add_action('template_redirect', static function () {
     if ($_SERVER['REQUEST_URI'] === '/said/') {
         $said = array_filter(array_map(static fn ($script) => $script->extra, wp_scripts()->registered));
@@ -47,7 +49,7 @@ fn what_is_said_beside_a_script_is_the_visitor_s() {
     let (_database, _place, application) = bridged::build_wordpress();
     let root = application.join("htdocs");
     fs::write(root.join("wp-content/mu-plugins/said.php"), SAID).unwrap();
-    for more in ["", "env.EARLY = \"yes\"", "env.JOINED = \"yes\""] {
+    for more in ["env.SLOW = \"yes\"", "env.EARLY = \"yes\"", "env.JOINED = \"yes\""] {
         let [classic, kept] = ["classic", "snapshot"].map(|mode| {
             Setup::root(&root)
                 .application(&format!("mode.\"index.php\" = \"{mode}\"\ncache_memory = 0\n{more}"))
