@@ -8,6 +8,7 @@
 //! Lock order: desk, then call. Both are held for a few hundred instructions and never across an await.
 
 mod beside_queue;
+mod comparison;
 mod count;
 mod ends;
 mod purging;
@@ -22,7 +23,7 @@ use std::time::Instant;
 use wire::control::{FromFront, LaneId, LaneOffer, RequestId, RunningRequest};
 use wire::front::{self, Posting, Progress};
 use wire::key::{Key, Origin};
-use wire::layout::Phase;
+use wire::layout::{NOTE_SNAPSHOT, Phase, Usage};
 use wire::slab::Slab;
 use wire::sys::ticks;
 
@@ -35,6 +36,7 @@ use crate::settings::{Application, RequestLimits};
 use crate::durations::Durations;
 
 use beside_queue::Besides;
+use comparison::Comparison;
 use count::Most;
 pub use count::{Count, Running, Worker};
 use purging::Purging;
@@ -81,6 +83,7 @@ pub struct Lane {
     pub bodies: Bodies,
     in_flight: AtomicUsize,
     besides: Besides,
+    comparison: Comparison,
     /// Durations of requests, from the head to the end of the response.
     pub durations: Durations,
     reports: Reports,
@@ -149,6 +152,7 @@ struct Call {
     abandoned: bool,
     retried: bool,
     withdrawable: bool,
+    compared: Option<Arc<Lane>>,
 }
 
 /// How a request is to be treated.
@@ -167,6 +171,8 @@ pub struct Order<'a> {
     pub connection: &'a Arc<Connection>,
     /// Whether it is not posted if it would be the first one to wait for a worker.
     pub yields: bool,
+    /// The lane that learns what the request takes in classic mode.
+    pub compared: Option<Arc<Lane>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -220,6 +226,7 @@ impl Lane {
             bodies: Bodies::new(&offer.bodies),
             in_flight: AtomicUsize::new(0),
             besides: Besides::default(),
+            comparison: Comparison::default(),
             durations: Durations::default(),
             desk: Mutex::new(Desk {
                 tail: 0,
@@ -256,12 +263,24 @@ impl Lane {
 
     /// Whether it takes requests for that script, made to that origin, and is up.
     pub fn takes(&self, script: &str, by: Origin<'_>) -> bool {
+        self.is_for(script, by) && self.is_up.load(Ordering::Relaxed)
+    }
+
+    fn is_for(&self, script: &str, by: Origin<'_>) -> bool {
         let is_origin = |(is_https, host): &(bool, String)| *is_https == by.is_https && host == by.host;
-        self.script == script && self.origin.as_ref().is_none_or(is_origin) && self.is_up.load(Ordering::Relaxed)
+        self.script == script && self.origin.as_ref().is_none_or(is_origin)
+    }
+
+    /// Whether its requests run in classic mode so that it learns what they take there.
+    pub fn is_compared_for(&self, script: &str, by: Origin<'_>) -> bool {
+        self.is_compared() && self.is_for(script, by)
     }
 
     /// Says whether its template lives. If not, requests that are already posted wait for the next template.
     pub fn set_up(&self, is_up: bool) {
+        if is_up {
+            self.compare_no_more();
+        }
         self.is_up.store(is_up, Ordering::Relaxed);
     }
 
@@ -311,6 +330,7 @@ impl Lane {
             abandoned: false,
             retried: false,
             withdrawable: order.withdrawable,
+            compared: order.compared,
         });
         desk.most.note(self.in_flight(), self.slab.queue().waiting(), self.max_workers);
         drop(desk);
@@ -408,7 +428,10 @@ impl Lane {
     fn free(&self, mut call: Call) {
         call.wake();
         let exchange = call.posting.exchange;
-        let peak_kib = call.posting.usage(&self.slab).peak_kib;
+        let Usage { processor_us, peak_kib } = call.posting.usage(&self.slab);
+        if let Some(own) = call.compared.take_if(|_| call.posting.notes(&self.slab) & NOTE_SNAPSHOT != 0) {
+            own.took_in_classic_mode(processor_us);
+        }
         if peak_kib > self.peak_kib.load(Ordering::Relaxed) {
             self.peak_kib.fetch_max(peak_kib, Ordering::Relaxed);
         }

@@ -110,6 +110,11 @@ impl View {
         others.iter().find(|lane| lane.takes(script, origin)).or_else(|| self.classic(application))
     }
 
+    /// The lane of that script that learns what its requests take in classic mode.
+    pub fn compared(&self, application: usize, script: &str, origin: Origin<'_>) -> Option<&Arc<Lane>> {
+        self.lanes.get(application)?.get(1..)?.iter().find(|lane| lane.is_compared_for(script, origin))
+    }
+
     /// The lane of classic mode, for every script without a lane of its own.
     pub fn classic(&self, application: usize) -> Option<&Arc<Lane>> {
         self.lanes.get(application)?.first().filter(|lane| lane.is_classic())

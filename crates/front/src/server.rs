@@ -186,6 +186,7 @@ fn note_loss(shared: &Shared, message: ToFront) {
         ToFront::GiveUp { generation } => shared.lanes.give_up(generation),
         ToFront::WorkerDead { lane, slot } => of(lane).for_each(|lane| lane.worker_died(slot)),
         ToFront::LaneDown { lane } => of(lane).for_each(|lane| lane.set_up(false)),
+        ToFront::Compare { lane } => of(lane).for_each(|lane| lane.compare()),
         ToFront::TooHeavy { lane, request } => of(lane).for_each(|lane| lane.was_too_heavy(request)),
         // These messages can be dropped while the front ends.
         ToFront::Lane { .. }

@@ -23,7 +23,7 @@
 //! |---|---|
 //! | [`reload`] | the plan in force, the generations that serve it, the reload that is under way; [`carry_out`] acts |
 //! | [`generation`], [`lane`], [`template`], [`mailbox`], [`child`] | the processes of an application and their slabs |
-//! | [`elastic`], [`worker_target`], [`eviction`], [`restart`], [`liveness`] | decisions about one generation, lane or process |
+//! | [`elastic`], [`worker_target`], [`eviction`], [`restart`], [`liveness`], [`comparison`] | decisions about one generation, lane or process |
 //! | [`certificates`] | certificates and the keys of TLS tickets, on their way to the front |
 //! | [`acme`] | the process that orders certificates |
 //! | [`following`], [`console`] | of `reprise dev`: the process that watches files, and the keys of the terminal |
@@ -35,7 +35,7 @@
 //! | [`control_socket`], [`errands`], [`trace`], [`cache_questions`], [`data_questions`] | clients, helper processes, traces and questions that are under way |
 //! | [`shutdown`], [`output`], [`service`], [`status`] | the end, pipes of children's output, what was configured, the scoreboard |
 //!
-//! The other modules carry out: [`starting`], [`templates`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
+//! The other modules carry out: [`starting`], [`templates`], [`comparing`], [`messages`], [`deaths`], [`ending`], [`stopping`], [`discovery`],
 //! [`warmup`], [`verifying`], [`unresponsive`], [`damage`], [`notices`], [`upstreams`].
 
 mod acme;
@@ -44,6 +44,8 @@ mod cache_questions;
 mod carry_out;
 mod certificates;
 mod child;
+mod comparing;
+mod comparison;
 mod console;
 mod control_socket;
 mod damage;

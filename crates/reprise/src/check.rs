@@ -138,9 +138,7 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         for entry in entries {
             let (function, how) = match entry.is_worker_mode {
                 true => ("reprise_handle_request or FRANKENPHP_WORKER", "worker mode".to_owned()),
-                false => {
-                    ("reprise_snapshot", format!("isolation {}", isolation::said(finding.of(application.isolation))))
-                }
+                false => ("reprise_snapshot", format!("isolation {}", finding.described(application.isolation))),
             };
             let why =
                 if entry.is_required { "the configuration says so".to_owned() } else { format!("it names {function}") };

@@ -41,6 +41,19 @@ impl Finding {
         }
     }
 
+    /// What a snapshot gets that asks for this isolation, as `check` has it.
+    pub fn described(&self, wanted: Isolation) -> String {
+        match self.of(wanted) {
+            Isolation::Fork if self.leaves_to_comparison(wanted) => "fork or classic, measured in use".to_owned(),
+            got => said(got),
+        }
+    }
+
+    /// Whether classic mode may take the requests of such a snapshot: there is only a process for each, which nobody has asked for.
+    pub fn leaves_to_comparison(&self, wanted: Isolation) -> bool {
+        wanted == Isolation::Auto && self.of(wanted) == Isolation::Fork
+    }
+
     /// All of it, for a line of the log.
     pub fn said(&self) -> String {
         let hint = self.hint.as_ref().map(|hint| format!("; hint: {hint}"));
@@ -106,7 +119,7 @@ fn judge(release: &str, needs: &str) -> Finding {
             needs,
             ways: vec![],
             text: format!(
-                "fork: a process for each request from a snapshot, {COST}. A rewind is not possible: {}; nor is it without \
+                "fork: a process for each request from a snapshot, {COST}, or classic mode, if that turns out to be cheaper. A rewind is not possible: {}; nor is it without \
                  userfaultfd: {besides}",
                 obstacle.why
             ),

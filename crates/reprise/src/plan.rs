@@ -90,6 +90,10 @@ pub fn make(
         if opened.audit {
             made.settings.push(("audit".to_owned(), String::new()));
         }
+        made.compares = finding.leaves_to_comparison(application.isolation);
+        if made.compares && !made.settings.iter().any(|(name, _)| name == "measure") {
+            made.settings.push(("measure".to_owned(), String::new()));
+        }
         made.settings.extend(finding.needs.iter().map(|needs| ("needs".to_owned(), needs.clone())));
         made
     });
@@ -307,6 +311,8 @@ fn php_application(
             .collect(),
         classic: is_classic.map(|(script, _)| script.clone()).collect(),
         isolation: application.isolation,
+        // The caller knows what is possible here.
+        compares: false,
         warmup: application.warmup.iter().map(|request| format!("{} {}", request.method, request.path)).collect(),
         verification: verification(application),
         is_warmup_optional: application.warmup_failure == WarmupFailure::Log,

@@ -193,8 +193,43 @@ fn what_keeps_a_server_from_rewinding_is_said_once() {
         let checked = String::from_utf8(output.stdout).expect("text");
         assert!(output.status.success(), "{checked}");
         assert_eq!(lines(&checked), said, "{}", restriction.call);
-        let expected = format!("index.php (it names reprise_snapshot), isolation {gets}");
+        let would = if gets == "fork" { "fork or classic, measured in use" } else { gets };
+        let expected = format!("index.php (it names reprise_snapshot), isolation {would}");
         assert!(checked.contains(&expected), "{checked}");
+    }
+}
+
+/// Where only a process for each request is left, requests stay with their snapshot if classic mode is not much cheaper. Visitors'
+/// requests show that, each of which is answered as before; a reload compares anew.
+#[test]
+fn fork_and_classic_mode_are_compared_in_use() {
+    if without_userfaultfd() != "fork" {
+        return;
+    }
+    const CHEAP: &str = "$count = 0;";
+    const DEAR: &str = "$count = 0; for ($i = 0, $hash = ''; $i < 60_000; $i++) { $hash = md5($hash . $i); }";
+    for (boot, stays) in [(CHEAP, false), (DEAR, true)] {
+        let setup = snapshot(boot, CASES);
+        let place = place(&setup);
+        let command: Vec<PathBuf> = as_user(&setup).into_iter().chain(place.denying("userfaultfd", EPERM)).collect();
+        let server = setup.command(command).start();
+        for generation in 1..3 {
+            let decided =
+                if stays { ": isolation fork stays" } else { ": classic mode runs them until the next reload" };
+            wait_until("it is decided", 60, || {
+                assert_eq!(server.get("/?do=count").text(), format!("1 {}", user()));
+                server.log().matches(decided).count() == generation
+            });
+            let mode = if stays { "mode=snapshot" } else { "mode=classic" };
+            wait_until("requests run as decided", 20, || server.get("/?info").text().contains(mode));
+            (0..20).for_each(|_| assert!(server.get("/?info").text().contains(mode), "{}", server.log()));
+            let compared = server.log().matches("its next requests run in classic mode, to compare").count();
+            assert_eq!(compared, generation, "{}", server.log());
+            let shown = server.status(&[]);
+            let lane = shown.lines().find(|line| line.contains("/index.php")).unwrap_or_default();
+            assert!(lane.contains(if stays { "snapshot" } else { "classic" }), "{shown}");
+            assert!(server.reload().0);
+        }
     }
 }
 

@@ -75,6 +75,7 @@ fn post(lane: &Arc<Lane>) -> Option<Ticket> {
         withdrawable: true,
         connection,
         yields: false,
+        compared: None,
     };
     lane.post(0, b"head", order)
 }
@@ -169,6 +170,7 @@ fn who_yields_is_neither_the_first_to_wait_nor_overtaken() {
         withdrawable: true,
         connection,
         yields,
+        compared: None,
     };
     let yielding = || lane.post(0, b"head", order(true));
     let first = yielding().unwrap();

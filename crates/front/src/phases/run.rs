@@ -283,6 +283,13 @@ impl<'a> Job<'a> {
         lane.ok_or(Refusal::QueueFull)
     }
 
+    /// The script's own lane, if it learns what the request takes in classic mode.
+    fn compared(&self, runs_in: &Lane) -> Option<&Arc<Lane>> {
+        let Admitted { view, number, .. } = *self.admitted;
+        let script = self.script.text().filter(|_| runs_in.is_classic() && !self.is_classic)?;
+        view.compared(number, script, self.admitted.origin())
+    }
+
     /// What is known of the body before it is read. Refuses a body whose Content-Length is above the limit.
     fn expected_body(&self, lane: &Lane, body: &RequestBody) -> Result<ExpectedBody, Refusal> {
         let &Admitted { request, application, view, .. } = self.admitted;
@@ -336,8 +343,8 @@ impl<'a> Job<'a> {
         let ticket = SCRATCH.with_borrow_mut(|buffer| {
             let size = head::write(&facts, buffer).map_err(|_| Refusal::HeadTooLarge)?;
             let withdrawable = request.head.is_withdrawable();
-            let (limits, connection) = (self.limits, &request.connection);
-            let order = Order { since, prefix: &bytes, has_more, limits, withdrawable, connection, yields };
+            let (limits, connection, compared) = (self.limits, &request.connection, self.compared(lane).cloned());
+            let order = Order { since, prefix: &bytes, has_more, limits, withdrawable, connection, yields, compared };
             doors::post(lane, &buffer[..size], order).ok_or(Refusal::QueueFull)
         })?;
         if has_more {

@@ -71,7 +71,7 @@ impl Supervisor {
             let is_it = |(_, live): &(usize, i32)| *live == pid;
             let found = of_lane.mailbox.as_ref().and_then(|mailbox| mailbox.live_workers().find(is_it));
             if let Some((slot, _)) = found {
-                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch() };
+                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch(), processor_us: 0 };
                 return self.worker_died(id, lane, death);
             }
         }
@@ -118,7 +118,7 @@ impl Supervisor {
                 Slot::Empty | Slot::Leaving => None,
             };
             if let Some((pid, status)) = dead {
-                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch() };
+                let death = WorkerDeath { slot: slot as u32, pid, status, epoch: self.front.epoch(), processor_us: 0 };
                 self.worker_died(id, lane, death);
             }
         }

@@ -88,7 +88,7 @@ impl Generation {
         if let Some(pool) = self.pool(lane) {
             return (pool.least_of_each(), application.workers.min(pool.all));
         }
-        let is_beside = self.lanes.iter().skip(CLASSIC + 1).any(|lane| !lane.has_failed);
+        let is_beside = self.lanes.iter().skip(CLASSIC + 1).any(|lane| !lane.has_failed && !lane.prefers_classic());
         let most = match lane {
             CLASSIC => classic_workers(application.workers, is_beside, cpus),
             _ => application.workers,

@@ -249,7 +249,11 @@ impl Generation {
 
     /// Whether all lanes that are waited for serve, or have shown that they cannot.
     pub(super) fn has_lanes(&self) -> bool {
-        self.sought == 0 && self.lanes.iter().all(|lane| !lane.is_awaited || lane.has_failed || lane.is_served())
+        self.sought == 0
+            && self
+                .lanes
+                .iter()
+                .all(|lane| !lane.is_awaited || lane.has_failed || lane.is_served() || lane.prefers_classic())
     }
 
     /// Whether it waits for workers that are on their way to their loop. Only their slots in the slab tell when they have reached it.

@@ -7,6 +7,7 @@ use wire::control::{Bodies, Isolation};
 use wire::key::Key;
 use wire::layout::Activity;
 
+use super::comparison::Comparison;
 use super::mailbox::Mailbox;
 use super::restart::Restart;
 use super::service::{Application, Entry};
@@ -37,6 +38,8 @@ pub(super) struct Lane {
     pub(super) entry: Option<String>,
     pub(super) template: Option<Template>,
     pub(super) isolation: Isolation,
+    /// Of a process for each request with classic mode, where that is all that is possible.
+    pub(super) comparison: Option<Comparison>,
     /// Its generation is not ready before this lane is, unless it has failed.
     pub(super) is_awaited: bool,
     /// The server does not start without it.
@@ -62,6 +65,7 @@ impl Lane {
             entry: None,
             template: None,
             isolation: Isolation::Auto,
+            comparison: None,
             is_awaited: true,
             is_required: false,
             has_failed: false,
@@ -82,6 +86,11 @@ impl Lane {
             isolation: if entry.is_worker_mode { Isolation::WorkerMode } else { Isolation::Auto },
             ..Lane::classic(now)
         }
+    }
+
+    /// Whether classic mode has turned out to be cheaper for its requests.
+    pub(super) fn prefers_classic(&self) -> bool {
+        self.comparison == Some(Comparison::Over { is_classic: true })
     }
 
     /// Which requests it takes. The classic lane has no key.

@@ -33,6 +33,8 @@ pub(super) struct WorkerDeath {
     pub(super) pid: i32,
     pub(super) status: i32,
     pub(super) epoch: u64,
+    /// Microseconds of processor time that it has taken, and its forker to fork it.
+    pub(super) processor_us: u32,
 }
 
 /// The generation and the lane that a message is about.
@@ -116,6 +118,7 @@ impl Supervisor {
                 let generation = self.generations.get_mut(id);
                 generation.into_iter().for_each(|generation| generation.lane_is_busy(lane, Instant::now()));
             }
+            FromFront::Compared { lane, processor_us } => self.compared(lane, processor_us),
             FromFront::Spool { memory, disk, responses, full, errors } => {
                 self.front.holds(control_protocol::status::Spool { memory, disk, responses, full, errors });
             }
@@ -274,8 +277,8 @@ impl Supervisor {
                 FromForker::NotSpawned { slot, error, epoch } => {
                     self.worker_started(id, lane, slot, epoch, Forked(Err(error)))
                 }
-                FromForker::Dead { slot, pid, status, epoch } => {
-                    self.worker_died(id, lane, WorkerDeath { slot, pid, status, epoch })
+                FromForker::Dead { slot, pid, status, epoch, processor_us } => {
+                    self.worker_died(id, lane, WorkerDeath { slot, pid, status, epoch, processor_us })
                 }
                 FromForker::Traced { pid } => self.traced((id, lane), pid, &attached),
                 FromForker::Pong => self.has_responded(id, lane),
@@ -367,6 +370,7 @@ impl Supervisor {
         // clears the worker's line.
         let mailbox = self.mailbox(of);
         let has_begun = mailbox.as_ref().is_some_and(|mailbox| mailbox.has_begun(death.slot as usize));
+        let had_request = mailbox.as_ref().is_some_and(|mailbox| mailbox.requests_of(death.slot as usize) > 0);
         let lived = mailbox.map_or(Duration::ZERO, |mailbox| mailbox.age(death.slot as usize));
         let worked = ending.is_regular() || has_begun;
         // Read before the front learns of the death: the front clears the exchange.
@@ -383,6 +387,9 @@ impl Supervisor {
             self.worker_crashed(id, death.pid, ending, &what);
         }
         self.judge_isolation(id, lane, death.slot, ending);
+        if had_request {
+            self.note_fork(id, lane, ending, death.processor_us);
+        }
         self.judge_phase(id, lane);
         if (ending.is(Exit::NotBooted) || ending.is(Exit::NotAsked)) && lane != CLASSIC {
             // Either a worker script does not reach its loop any more: classic mode serves until a trial shows that the script

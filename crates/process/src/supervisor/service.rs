@@ -260,6 +260,8 @@ pub struct Application {
     /// How requests of snapshot lanes are kept apart.
     #[serde(with = "isolation")]
     pub isolation: Isolation,
+    /// Whether a process for each request is all that is possible here, and may give way to classic mode.
+    pub compares: bool,
     /// The requests that the front makes before visitors' come, as people read them: `GET /`.
     pub warmup: Vec<String>,
     /// What is compared with classic mode before visitors come; nothing by default.
@@ -340,6 +342,7 @@ impl Application {
             entries: Vec::new(),
             classic: BTreeSet::new(),
             isolation: Isolation::Auto,
+            compares: false,
             warmup: Vec::new(),
             verification: Verification::default(),
             is_warmup_optional: false,

@@ -9,6 +9,7 @@ use wire::layout::{Geometry, MAX_SLOTS};
 use wire::slab::{self, Slab};
 
 use super::child::Child;
+use super::comparison::Comparison;
 use super::elastic::Circumstances;
 use super::generation::GenerationId;
 use super::lane::{CLASSIC, largest_limit};
@@ -111,6 +112,7 @@ impl Supervisor {
         for (number, lane) in generation.lanes.iter_mut().enumerate() {
             lane.mailbox = Some(new_mailbox(&generation.application, number, self.service.front_threads)?);
             lane.template.iter_mut().for_each(Template::count_anew);
+            lane.comparison.iter_mut().for_each(Comparison::begin_again);
         }
         Ok(())
     }

@@ -103,12 +103,13 @@ impl Supervisor {
             script: lane.entry.clone(),
             mode: match (&lane.entry, lane.isolation) {
                 (None, _) => Mode::Classic,
+                (Some(_), _) if lane.prefers_classic() => Mode::Classic,
                 (Some(_), Isolation::WorkerMode) => Mode::Worker,
                 (Some(_), _) => Mode::Snapshot,
             },
             state: match &lane.template {
                 _ if slab.is_some_and(|slab| !slab.is_intact()) => LaneState::Damaged,
-                _ if lane.entry.is_none() => LaneState::Up,
+                _ if lane.entry.is_none() || lane.prefers_classic() => LaneState::Up,
                 Some(template) if template.child.ready => LaneState::Up,
                 _ if lane.has_failed => LaneState::Failed,
                 _ => LaneState::Booting,

@@ -42,7 +42,8 @@ impl Supervisor {
         let Some(generation) = self.generations.get_mut(id) else { return };
         let Some(of_lane) = generation.lanes.get(lane) else { return };
         let Some(prototype) = generation.prototype.as_ref().filter(|prototype| prototype.ready) else { return };
-        if of_lane.template.is_some() || of_lane.has_workers() || !of_lane.restart.is_due(now) {
+        let is_wanted = !of_lane.prefers_classic() && of_lane.restart.is_due(now);
+        if of_lane.template.is_some() || of_lane.has_workers() || !is_wanted {
             return;
         }
         let (head, (ours, theirs)) = match boot_request(generation, of_lane) {
@@ -99,6 +100,7 @@ impl Supervisor {
         let is_known = template.child.pid > 0;
         of_lane.is_outdated = false;
         of_lane.bodies = said.bodies;
+        of_lane.begins_comparison(said.isolation, application.compares);
         let got = match said.isolation {
             Isolation::WorkerMode => "worker mode",
             Isolation::Fork => "isolation fork",
@@ -299,16 +301,11 @@ impl Supervisor {
     /// Counts the requests of a dead worker. If threads end too many of them, a process for each request is the way: once,
     /// and only where the choice is ours.
     pub(super) fn judge_isolation(&mut self, id: GenerationId, lane: usize, slot: u32, ending: Ending) {
-        let down = ToFront::LaneDown { lane: self.lane_id(id, lane) };
         let Some(generation) = self.generations.get_mut(id) else { return };
         let is_ours = generation.application.isolation == Isolation::Auto;
         let Some(of_lane) = generation.lanes.get_mut(lane) else { return };
         let Some((threads, requests)) = of_lane.judge_isolation(slot as usize, ending, is_ours) else { return };
-        let Lane { template: Some(template), mailbox: Some(mailbox), .. } = of_lane else { return };
-        template.leave(Instant::now());
-        mailbox.slab.set_phase(Phase::Draining);
-        send(&template.child.channel, &ToForker::Drain, &[]);
-        self.front.send(&down, &[]);
+        self.let_template_leave(id, lane);
         let why = format!("{threads} of {requests} requests left threads running");
         log("warning", format_args!("{}: {why}; it boots again with isolation fork", self.describe(id, lane)));
     }

@@ -54,10 +54,11 @@ struct forker_methods {
 struct forker_child {
 	pid_t pid; /* 0: free */
 	bool is_template;
-	uint32_t lane;  /* of a template */
-	uint32_t slot;  /* of a worker */
-	uint64_t epoch; /* of the slab that the slot is in */
-	uint32_t place; /* of a worker: no other that lives has it */
+	uint32_t lane;    /* of a template */
+	uint32_t slot;    /* of a worker */
+	uint64_t epoch;   /* of the slab that the slot is in */
+	uint32_t place;   /* of a worker: no other that lives has it */
+	uint64_t fork_ns; /* of a worker: its forker's processor time for it */
 };
 
 struct forker {

@@ -68,12 +68,22 @@ uint64_t raw_hex(const char **text)
 	}
 }
 
-uint64_t raw_nanoseconds(void)
+static uint64_t nanoseconds_of(clockid_t clock)
 {
 	struct timespec now = {0};
 
-	RAW2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+	RAW2(SYS_clock_gettime, clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t raw_nanoseconds(void)
+{
+	return nanoseconds_of(CLOCK_MONOTONIC);
+}
+
+uint64_t raw_processor_ns(void)
+{
+	return nanoseconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 long raw_fork_unheard(void)

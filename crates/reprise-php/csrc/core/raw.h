@@ -126,4 +126,7 @@ long raw_fork_unheard(void);
 uint64_t raw_seconds(void);
 uint64_t raw_nanoseconds(void);
 
+/* Nanoseconds of processor time of this process. */
+uint64_t raw_processor_ns(void);
+
 #endif

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -83,6 +84,7 @@ static void offer_place(const struct forker *forker)
 static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 {
 	struct forker_child *entry = process_child_find(forker, 0);
+	uint64_t before = raw_processor_ns();
 	long pid;
 
 	if (forker->slab < 0 || epoch != forker->epoch || slot >= wire_MAX_SLOTS || forker->draining) {
@@ -97,7 +99,13 @@ static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 	    .not_spawned = {.slot = slot, .error = (int32_t)-pid, .epoch = epoch},
 	};
 	if (pid >= 0) {
-		struct forker_child child = {.pid = (pid_t)pid, .slot = slot, .epoch = epoch, .place = forker->place};
+		struct forker_child child = {
+		    .pid = (pid_t)pid,
+		    .slot = slot,
+		    .epoch = epoch,
+		    .place = forker->place,
+		    .fork_ns = raw_processor_ns() - before,
+		};
 		process_child_note(forker, entry, child);
 		offer_place(forker);
 		answer = (struct wire_FromForker){
@@ -137,11 +145,27 @@ static void boot(struct forker *forker, uint32_t lane, enum wire_Isolation isola
 	reprise_forker_tell(forker, &answer);
 }
 
-static void report_death(struct forker *forker, const struct forker_child *child, int status)
+static uint32_t microseconds(const struct forker_child *child, const struct rusage *used)
+{
+	uint64_t seconds = (uint64_t)used->ru_utime.tv_sec + (uint64_t)used->ru_stime.tv_sec;
+	uint64_t rest = (uint64_t)used->ru_utime.tv_usec + (uint64_t)used->ru_stime.tv_usec;
+	uint64_t all = seconds * 1000000 + rest + child->fork_ns / 1000;
+
+	return all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
+}
+
+static void report_death(struct forker *forker, const struct forker_child *child, int status, const struct rusage *used)
 {
 	struct wire_FromForker dead = {
 	    .tag = wire_FromForker_Dead,
-	    .dead = {.slot = child->slot, .pid = child->pid, .status = status, .epoch = child->epoch},
+	    .dead =
+	        {
+	            .slot = child->slot,
+	            .pid = child->pid,
+	            .status = status,
+	            .epoch = child->epoch,
+	            .processor_us = microseconds(child, used),
+	        },
 	};
 
 	if (child->is_template) {
@@ -156,18 +180,19 @@ static void report_death(struct forker *forker, const struct forker_child *child
 static void reap(struct forker *forker)
 {
 	struct signalfd_siginfo info;
+	struct rusage used = {0};
 	int status;
 	long pid;
 
 	/* One signal may stand for several children. */
 	while (RAW3(SYS_read, forker->signals, &info, sizeof info) == sizeof info) {
 	}
-	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, NULL)) > 0) {
+	while ((pid = RAW4(SYS_wait4, -1, &status, WNOHANG, &used)) > 0) {
 		struct forker_child *entry = process_child_find(forker, (pid_t)pid);
 		data_reaped((pid_t)pid);
 		interpose_uploads_reaped((pid_t)pid);
 		if (entry) {
-			report_death(forker, entry, status);
+			report_death(forker, entry, status, &used);
 			process_child_forget(forker, entry);
 			if (entry->epoch != forker->epoch) {
 				/* Its successor has been there for long. */

@@ -141,14 +141,6 @@ bool request_run_script(const char *script)
 	return ran_to_end;
 }
 
-static uint64_t processor_ns(void)
-{
-	struct timespec now = {0};
-
-	RAW2(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* sapi_module.deactivate: PHP resets its own count after it. */
 int request_note_memory(void)
 {
@@ -160,7 +152,7 @@ void request_finish_response(void)
 {
 	if (reprise_options.measures) {
 		size_t peak = reprise_worker->peak ? reprise_worker->peak : zend_memory_peak_usage(true);
-		wire_used(&reprise_worker->wire, (uint32_t)((processor_ns() - reprise_worker->processor_ns) / 1000),
+		wire_used(&reprise_worker->wire, (uint32_t)((raw_processor_ns() - reprise_worker->processor_ns) / 1000),
 		          (uint32_t)(peak / 1024));
 	}
 	reprise_worker->responding = false;
@@ -190,7 +182,7 @@ bool request_claim(void)
 	reprise_worker->stage = REPRISE_STARTING;
 	reprise_worker->peak = 0;
 	if (reprise_options.measures) {
-		reprise_worker->processor_ns = processor_ns();
+		reprise_worker->processor_ns = raw_processor_ns();
 	}
 	if (!wire_enter(&reprise_worker->wire)) {
 		return false;

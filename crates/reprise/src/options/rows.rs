@@ -350,7 +350,8 @@ option_table! {
              in which `reprise verify` finds differences.", by url_paths, to front;
         isolation: Isolation = Isolation::Auto, "\"auto\"", Text, Reload,
             "How requests from a snapshot are isolated: \"rewind\" (memory is restored after each), \"fork\" (a process \
-             for each) or \"auto\" (rewind if the kernel supports it and requests leave no threads). A rewind finds what \
+             for each) or \"auto\" (rewind if the kernel supports it and requests leave no threads; if not, \"fork\" or \
+             classic mode, whichever turns out to be cheaper). A rewind finds what \
              was written by \"userfaultfd\" (Linux 6.7) or by \"soft-dirty\" bits (older kernels, and containers that \
              forbid userfaultfd): the first that works, or the one that is named here.";
         scrub: bool = false, "false", Switch, Reload,

@@ -69,7 +69,7 @@ fn fields_come_back_as_they_were() {
     let bodies = Bodies { limit: 8 << 20, settings_file: *b".user.ini\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" };
     let message = FromForker::TemplateReady { isolation: Isolation::Fork, is_for_one_host: true, bodies };
     assert_eq!(FromForker::decode(message.encode().as_bytes()), Ok(message));
-    let message = FromForker::Dead { slot: 1, pid: 2, status: -3, epoch: 4 };
+    let message = FromForker::Dead { slot: 1, pid: 2, status: -3, epoch: 4, processor_us: 5 };
     assert_eq!(FromForker::decode(message.encode().as_bytes()), Ok(message));
 }
 

@@ -111,6 +111,8 @@ pub enum FromForker {
         status: i32,
         /// The slab that it had.
         epoch: u64,
+        /// Microseconds of processor time that it has taken, and its forker to fork it.
+        processor_us: u32,
     },
     /// A prototype has forked a template.
     TemplateSpawned {
@@ -156,7 +158,7 @@ messages!(FromForker {
     0x402 => TemplateReady { isolation, is_for_one_host, bodies }
     0x403 => Spawned { slot, pid, epoch }
     0x404 => NotSpawned { slot, error, epoch }
-    0x405 => Dead { slot, pid, status, epoch }
+    0x405 => Dead { slot, pid, status, epoch, processor_us }
     0x406 => TemplateSpawned { lane, pid }
     0x407 => TemplateNotSpawned { lane, error }
     0x408 => TemplateDead { lane, pid, status }

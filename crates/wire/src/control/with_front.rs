@@ -18,6 +18,12 @@ pub enum ToFront {
         /// The lane.
         lane: LaneId,
     },
+    /// Post no new request to a lane until the next `Lane` for it, and say what its requests take in classic mode. `Compared`
+    /// follows once enough have been made.
+    Compare {
+        /// The lane.
+        lane: LaneId,
+    },
     /// A worker was reaped. `SlotFree` follows.
     WorkerDead {
         /// The lane.
@@ -146,6 +152,7 @@ messages!(ToFront {
     0x116 => StayClassic { generation }
     0x117 => Learned { generation }
     0x118 => Leave {}
+    0x119 => Compare { lane }
 });
 
 /// Front → supervisor.
@@ -279,6 +286,13 @@ pub enum FromFront {
         /// By which the reply names the question.
         ticket: u64,
     },
+    /// What the requests of a lane take in classic mode.
+    Compared {
+        /// The lane.
+        lane: LaneId,
+        /// The median of their processor time, as the workers say.
+        processor_us: u32,
+    },
 }
 
 messages!(FromFront {
@@ -304,4 +318,5 @@ messages!(FromFront {
     0x214 => Purged {}
     0x215 => Fence { ticket }
     0x216 => Learned { generation }
+    0x217 => Compared { lane, processor_us }
 });
