@@ -39,6 +39,7 @@ pub mod http2;
 pub mod installed;
 pub mod marking;
 pub mod maxmind_file;
+pub mod memory_group;
 pub mod modes;
 pub mod once;
 pub mod pebble;

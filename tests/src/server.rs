@@ -111,6 +111,7 @@ pub struct Setup {
     tables: Vec<String>,
     routes: Vec<String>,
     flags: Vec<String>,
+    has_default_sizes: bool,
     command: Vec<PathBuf>,
     port: u16,
 }
@@ -136,6 +137,7 @@ impl Setup {
             tables: vec![],
             routes: vec![],
             flags: vec![],
+            has_default_sizes: false,
             command: vec![program()],
             port: free_port(),
         }
@@ -186,6 +188,12 @@ impl Setup {
     /// A php.ini setting.
     pub fn ini(mut self, name: &str, value: &str) -> Setup {
         self.tables.push(format!("ini.\"{name}\" = \"{value}\""));
+        self
+    }
+
+    /// As many workers as the memory allows, and not two.
+    pub fn with_default_sizes(mut self) -> Setup {
+        self.has_default_sizes = true;
         self
     }
 
@@ -261,7 +269,8 @@ impl Setup {
         }
         text.push_str(&format!("state_dir = \"{}/state\"\n{}\n", directory.display(), self.server.join("\n")));
         text.push_str(&format!("[[application]]\nname = \"app\"\nroot = \"{}\"\n", self.root.display()));
-        if !has(&self.application, "workers") && !has(&self.application, "max_workers") {
+        let has_workers = self.has_default_sizes || has(&self.application, "workers");
+        if !has_workers && !has(&self.application, "max_workers") {
             text.push_str("workers = 2\n");
         }
         if let Some(way) = crate::way().filter(|_| !has(&self.application, "isolation")) {

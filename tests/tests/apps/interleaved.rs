@@ -15,7 +15,8 @@ use tests::bridged::{
 };
 use tests::client::multipart;
 use tests::compare::{Visitor, value};
-use tests::server::project;
+use tests::memory_group::MemoryGroup;
+use tests::server::{program, project};
 use tests::snapshot::{is_sanitized, requests};
 use tests::{Response, Server, Setup, amount, process};
 
@@ -342,6 +343,21 @@ fn wordpress_s_visitors_are_kept_apart() {
     let setup = Setup::root(&root).application("mode.\"index.php\" = \"snapshot\"\ncache_memory = 0");
     let server = setup.start();
     report("wordpress", &server, &WORDPRESS, "snapshot", requests(amount(4_000, 100_000)) / 10);
+}
+
+/// With the sizes that it gets by default, in a container of 512 MiB: no process is ended for memory.
+#[test]
+fn wordpress_fits_into_512_mib() {
+    let (_database, _place, application) = build_wordpress();
+    add_authors([MARKS[0], MARKS[1]], &application);
+    let root = application.join("htdocs");
+    add_mark_page(&root);
+    let group = MemoryGroup::with_limit(512);
+    let setup = Setup::root(&root).application("mode.\"index.php\" = \"snapshot\"").with_default_sizes();
+    let server = setup.command(group.command(&program())).start();
+    report("wordpress in 512 MiB", &server, &WORDPRESS, "snapshot", requests(amount(400, 20_000)));
+    println!("{} MiB at most", group.peak());
+    assert_eq!(group.kills(), 0, "{}", server.log());
 }
 
 fn add_mark_page(root: &Path) {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
+use tests::memory_group::MemoryGroup;
 use tests::server::{Directory, program};
 use tests::{Setup, process, wait_for, wait_until};
 
@@ -118,33 +119,6 @@ fn process_1_hears_a_signal_from_its_first_moment() {
     }
 }
 
-/// A memory cgroup of its own, gone with its processes.
-struct MemoryGroup(PathBuf);
-
-impl MemoryGroup {
-    /// By either version of the kernel's interface.
-    fn with_limit(mebibytes: usize) -> MemoryGroup {
-        let name = format!("reprise-test-{}-{mebibytes}", std::process::id());
-        let bytes = (mebibytes << 20).to_string();
-        let (parent, file) = match Path::new("/sys/fs/cgroup/memory").is_dir() {
-            true => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            false => ("/sys/fs/cgroup", "memory.max"),
-        };
-        let place = Path::new(parent).join(name);
-        let made = fs::create_dir(&place).and_then(|()| fs::write(place.join(file), bytes));
-        made.unwrap_or_else(|error| {
-            panic!("{}: {error}. Run the tests as root, with cgroups writable", place.display())
-        });
-        MemoryGroup(place)
-    }
-}
-
-impl Drop for MemoryGroup {
-    fn drop(&mut self) {
-        wait_until("the group is empty", 20, || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
-    }
-}
-
 /// The kernel ends the worker that has exhausted the container's memory, and nobody else.
 #[test]
 fn a_container_s_memory_limit_costs_one_request() {
@@ -157,14 +131,12 @@ fn a_container_s_memory_limit_costs_one_request() {
     ];
     let group = MemoryGroup::with_limit(1500);
     for (mode, script) in scripts {
-        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
-        let command = [PathBuf::from("sh"), "-c".into(), enter.into(), program()];
         let server = Setup::empty()
             .file("index.php", script)
             .application("workers = 2")
             .application(&format!("mode.\"index.php\" = \"{mode}\""))
             .ini("memory_limit", "8G")
-            .command(command)
+            .command(group.command(&program()))
             .start();
         let (supervisor, front, prototype) = (server.pid(), server.front(), server.prototype());
         for _ in 0..2 {

@@ -19,6 +19,7 @@ mod scaling;
 mod seeing;
 mod shutdown_delay;
 mod slow;
+mod small_memory;
 mod smoke;
 mod starting;
 mod stop;
