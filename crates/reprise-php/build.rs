@@ -1,4 +1,4 @@
-//! Generates the header of `wire` and PHP's argument descriptions, then compiles csrc against the installed PHP.
+//! Generates the header of `ipc` and PHP's argument descriptions, then compiles csrc against the installed PHP.
 //!
 //! Environment: `PHP_CONFIG` names another php-config; `PHP_LIBRARY` is the path of a libphp that the compiler does not find,
 //! or of another system's, and `PHP_LIBRARY_INSTALLED` the path that it has on that system; `REPRISE_SANITIZE` builds the
@@ -15,10 +15,10 @@ use std::process::{Command, exit};
 #[path = "build/import_library.rs"]
 mod import_library;
 
-use wire::control::Isolation;
-use wire::exit::Exit;
-use wire::layout::{Activity, Opcache, Recycle};
-use wire::shared::LEVELS;
+use ipc::control::Isolation;
+use ipc::exit::Exit;
+use ipc::layout::{Activity, Opcache, Recycle};
+use ipc::shared::LEVELS;
 
 fn main() {
     if env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("musl") {
@@ -32,9 +32,9 @@ fn main() {
         "build",
         "csrc",
         "reprise.stub.php",
-        "../wire/src",
-        "../segment/src",
-        "../connection/src",
+        "../ipc/src",
+        "../data-cache/src",
+        "../db-session/src",
         "../direct-calls/src",
     ] {
         println!("cargo:rerun-if-changed={}", here.join(watched).display());
@@ -43,9 +43,9 @@ fn main() {
         println!("cargo:rerun-if-env-changed={variable}");
     }
 
-    wire_header(&here.join("../wire"), &out.join("wire.h"));
-    segment_header(&here.join("../segment"), &out.join("segment.h"));
-    connection_header(&here.join("../connection"), &out.join("connection.h"));
+    ipc_header(&here.join("../ipc"), &out.join("ipc.h"));
+    data_cache_header(&here.join("../data-cache"), &out.join("data_cache.h"));
+    db_session_header(&here.join("../db-session"), &out.join("db_session.h"));
     direct_calls_header(&here.join("../direct-calls"), &out.join("direct_calls_ffi.h"));
     let stub = std::fs::read_to_string(here.join("reprise.stub.php")).expect("reprise.stub.php is readable");
     std::fs::write(out.join("arginfo.h"), arginfo(&stub)).expect("OUT_DIR is writable");
@@ -195,7 +195,7 @@ fn plain_header(guard: &str, of: &str) -> cbindgen::Config {
         after_includes: Some("\n#define REPRISE_ALIGNED(n) __attribute__((aligned(n)))\n".to_owned()),
         ..cbindgen::Config::default()
     };
-    config.export.prefix = Some(format!("{of}_"));
+    config.export.prefix = Some(format!("{}_", of.replace('-', "_")));
     config.layout.aligned_n = Some("REPRISE_ALIGNED".to_owned());
     config
 }
@@ -208,9 +208,9 @@ fn write_header(config: cbindgen::Config, of: &Path, files: &[&str], target: &Pa
     builder.generate().expect("the C header of a crate can be generated").write_to_file(target);
 }
 
-fn wire_header(wire: &Path, target: &Path) {
-    let mut config = plain_header("REPRISE_WIRE_H", "wire");
-    config.export.rename.insert("WireWorker".to_owned(), "worker_state".to_owned());
+fn ipc_header(ipc: &Path, target: &Path) {
+    let mut config = plain_header("REPRISE_IPC_H", "ipc");
+    config.export.rename.insert("IpcWorker".to_owned(), "worker_state".to_owned());
     config.export.include =
         ["RequestHead", "Variable", "Activity", "Opcache", "Recycle", "Isolation"].map(str::to_owned).to_vec();
     config.after_includes = config.after_includes.map(|lines| lines + &tables());
@@ -225,22 +225,22 @@ fn wire_header(wire: &Path, target: &Path) {
         "layout.rs",
         "response.rs",
     ];
-    write_header(config, wire, &files, target);
+    write_header(config, ipc, &files, target);
 }
 
-fn segment_header(segment: &Path, target: &Path) {
-    let mut config = plain_header("REPRISE_SEGMENT_H", "segment");
+fn data_cache_header(data_cache: &Path, target: &Path) {
+    let mut config = plain_header("REPRISE_DATA_CACHE_H", "data-cache");
     config.export.include = vec!["Word".to_owned()];
-    config.export.rename.insert("SegmentProcess".to_owned(), "process_state".to_owned());
+    config.export.rename.insert("DataCacheProcess".to_owned(), "process_state".to_owned());
     config.style = cbindgen::Style::Tag;
-    write_header(config, segment, &["ffi.rs", "ffi/asked.rs", "ffi/lives.rs", "ffi/others.rs", "talk.rs"], target);
+    write_header(config, data_cache, &["ffi.rs", "ffi/asked.rs", "ffi/lives.rs", "ffi/others.rs", "talk.rs"], target);
 }
 
-fn connection_header(connection: &Path, target: &Path) {
-    let mut config = plain_header("REPRISE_CONNECTION_H", "connection");
+fn db_session_header(db_session: &Path, target: &Path) {
+    let mut config = plain_header("REPRISE_DB_SESSION_H", "db-session");
     config.export.rename.insert("ConnectionState".to_owned(), "state".to_owned());
     config.style = cbindgen::Style::Tag;
-    write_header(config, connection, &["ffi.rs", "reset.rs"], target);
+    write_header(config, db_session, &["ffi.rs", "reset.rs"], target);
 }
 
 fn direct_calls_header(direct_calls: &Path, target: &Path) {
@@ -253,24 +253,24 @@ fn direct_calls_header(direct_calls: &Path, target: &Path) {
     write_header(config, direct_calls, &["ffi.rs"], target);
 }
 
-/// What cbindgen does not see: the enums of `wire::table!`, and lists of words.
+/// What cbindgen does not see: the enums of `ipc::table!`, and lists of words.
 fn tables() -> String {
     fn words(name: &str, words: impl Iterator<Item = &'static str>) -> String {
         let words: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
-        format!("#define wire_{name} {{{}}}\n", words.join(", "))
+        format!("#define ipc_{name} {{{}}}\n", words.join(", "))
     }
 
     fn table(name: &str, rows: impl Iterator<Item = (&'static str, u32)>) -> String {
-        let rows: String = rows.map(|(row, number)| format!("  wire_{name}_{row} = {number},\n")).collect();
-        format!("\nenum wire_{name} {{\n{rows}}};\n")
+        let rows: String = rows.map(|(row, number)| format!("  ipc_{name}_{row} = {number},\n")).collect();
+        format!("\nenum ipc_{name} {{\n{rows}}};\n")
     }
     let (recycles, activities) = (Recycle::ALL, Activity::ALL);
     table("Recycle", recycles.iter().map(|row| (row.name(), *row as u32)))
         + &table("Activity", activities.iter().map(|row| (row.name(), *row as u32)))
         + &table("Exit", Exit::ALL.iter().map(|row| (row.name(), *row as u32)))
         + &table("Opcache", Opcache::ALL.iter().map(|row| (row.name(), *row as u32)))
-        + &format!("\n#define wire_OPCACHES {}\n", Opcache::ALL.len())
-        + &format!("\n#define wire_RECYCLES {}\n#define wire_ACTIVITIES {}\n", recycles.len(), activities.len())
+        + &format!("\n#define ipc_OPCACHES {}\n", Opcache::ALL.len())
+        + &format!("\n#define ipc_RECYCLES {}\n#define ipc_ACTIVITIES {}\n", recycles.len(), activities.len())
         + &words("LEVELS", LEVELS.into_iter())
         + &words("ISOLATIONS", Isolation::ALL.into_iter().map(Isolation::word))
 }

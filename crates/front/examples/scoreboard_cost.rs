@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use front::Durations;
-use wire::layout::{Activity, Geometry};
-use wire::worker::Worker;
+use ipc::layout::{Activity, Geometry};
+use ipc::worker::Worker;
 
 const REQUESTS: u32 = 1_000_000;
 const TURNS: usize = 15;
@@ -22,8 +22,8 @@ fn spent() -> f64 {
 
 fn main() {
     let geometry = Geometry::new(64, 2, 1);
-    let slab = wire::slab::create(geometry).expect("a slab");
-    let worker = Worker::attach(slab, geometry, 0, 1, [-1; wire::layout::MAX_DOORS]).expect("a worker");
+    let slab = ipc::slab::create(geometry).expect("a slab");
+    let worker = Worker::attach(slab, geometry, 0, 1, [-1; ipc::layout::MAX_DOORS]).expect("a worker");
     let durations = Durations::default();
     let mut nanoseconds: Vec<f64> = (0..TURNS)
         .map(|_| {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cache::status::Did;
+use ipc::layout::Usage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wire::layout::Usage;
 
 use crate::answered_by::AnsweredBy;
 use crate::connection::Connection;

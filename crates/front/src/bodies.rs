@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use ipc::control::Bodies as Said;
 use rustix::io::Errno;
-use wire::control::Bodies as Said;
 
 /// What is known of the bodies that a lane takes.
 pub struct Bodies(Mutex<Known>);
@@ -65,7 +65,7 @@ fn has_settings_file(root: &Path, script: &[u8], file: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::control::SETTINGS_FILE;
+    use ipc::control::SETTINGS_FILE;
 
     fn bodies(limit: u64, file: &str) -> Bodies {
         let mut settings_file = [0; SETTINGS_FILE];

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 
 use cache::purge::Purge;
 use cache::status::Why;
-use wire::control::FromFront;
+use ipc::control::FromFront;
 
 use crate::compression::Coding;
 use crate::control::Link;

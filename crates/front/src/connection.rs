@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::uri::Scheme;
-use wire::head::{TooLarge, Writer};
+use ipc::head::{TooLarge, Writer};
 
 use crate::forwarded;
 use crate::settings::Network;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use wire::control::{FromFront, ToFront};
+use ipc::control::{FromFront, ToFront};
 
 /// The front's end of the channel to the supervisor.
 pub trait Link: Send + Sync {

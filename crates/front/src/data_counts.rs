@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use wire::control::DataCounts;
+use ipc::control::DataCounts;
 
 /// After so long without a word there is no such cache any more: prototypes say their numbers every few seconds.
 const FORGOTTEN: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@
 
 use cache::esi;
 use http::header::{self, HeaderMap, HeaderName};
-use wire::head::{TooLarge, Writer};
+use ipc::head::{TooLarge, Writer};
 
 use crate::connection;
 use crate::request::Request;
@@ -15,7 +15,7 @@ use crate::route::Script;
 use crate::settings::{Application, ProxyHeaders};
 
 /// The header by which `reprise verify` chooses the mode ([`crate::verified`]). PHP never sees it.
-pub use wire::shared::MODE_HEADER as MODE;
+pub use ipc::shared::MODE_HEADER as MODE;
 /// Longest header name that is passed on.
 const MAX_NAME: usize = 250;
 

@@ -2,7 +2,7 @@
 
 use http::Version;
 use http::header::{self, HeaderMap, HeaderName};
-use wire::key::split_port;
+use ipc::key::split_port;
 
 use crate::refusal::Refusal;
 use crate::request::Head;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-wire::table! {
+ipc::table! {
     /// Why a stream was refused or reset, or its connection was closed.
     pub enum Limit: u8 {
         Memory, "memory": "streams refused because their connection or the front held too much (`http2_memory`); a client may repeat their requests";

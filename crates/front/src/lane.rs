@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use wire::control::{FromFront, LaneId, LaneOffer, RequestId, RunningRequest};
-use wire::front::{self, Posting, Progress};
-use wire::key::{Key, Origin};
-use wire::layout::{NOTE_SNAPSHOT, Phase, Usage};
-use wire::slab::Slab;
-use wire::sys::ticks;
+use ipc::control::{FromFront, LaneId, LaneOffer, RequestId, RunningRequest};
+use ipc::front::{self, Posting, Progress};
+use ipc::key::{Key, Origin};
+use ipc::layout::{NOTE_SNAPSHOT, Phase, Usage};
+use ipc::slab::Slab;
+use ipc::sys::ticks;
 
 use crate::bodies::Bodies;
 use crate::connection::Connection;

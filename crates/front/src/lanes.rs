@@ -17,9 +17,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use wire::control::{FromFront, LaneId, LaneOffer, MAX_LANES};
-use wire::key::{Key, MAX_ORIGIN, Origin};
-use wire::slab::Slab;
+use ipc::control::{FromFront, LaneId, LaneOffer, MAX_LANES};
+use ipc::key::{Key, MAX_ORIGIN, Origin};
+use ipc::slab::Slab;
 
 use crate::control::Link;
 use crate::lane::Lane;

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use wire::control::FromFront;
+use ipc::control::FromFront;
 
 use crate::control::Link;
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cache::status::{Result as Results, Why};
-use wire::control::DataCounts;
-use wire::layout::{Activity, Recycle};
+use ipc::control::DataCounts;
+use ipc::layout::{Activity, Recycle};
 
 use crate::data_counts::{self, DataCaches};
 use crate::derived::by_country;

@@ -4,7 +4,7 @@
 use http::StatusCode;
 use http::header::{self, HeaderName};
 
-pub use wire::shared::REFUSED_HEADER as HEADER;
+pub use ipc::shared::REFUSED_HEADER as HEADER;
 
 use Connection::{Close, Keep};
 
@@ -31,7 +31,7 @@ const RETRY: Option<(HeaderName, &str)> = Some((header::RETRY_AFTER, "1"));
 const READ_ONLY: Option<(HeaderName, &str)> = Some((header::ALLOW, "GET, HEAD"));
 const ANY_METHOD: Option<(HeaderName, &str)> = Some((header::ALLOW, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
 
-wire::table! {
+ipc::table! {
     /// Why the front refused a request. 499 is nginx's status for a client that left; only the log shows it.
     pub enum Refusal: u8 as Row {
         BadRequest, "bad-request": "a malformed request line or header", { status: 400, connection: Close, header: None };

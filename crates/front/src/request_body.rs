@@ -29,7 +29,7 @@ impl Prefix {
 /// Bytes of a body that are read before its request is posted.
 pub const PREFIX: usize = 16 * 1024;
 
-const _: () = assert!(PREFIX <= wire::layout::BODY_RING);
+const _: () = assert!(PREFIX <= ipc::layout::BODY_RING);
 
 /// Reads the prefix. `limit` 0: any length.
 pub async fn read_prefix(body: RequestBody, limit: u64, patience: Duration) -> Result<Prefix, Refusal> {

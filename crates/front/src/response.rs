@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
+use ipc::layout::Usage;
+use ipc::response::{self, Record};
 use tokio::time::{Sleep, sleep};
-use wire::layout::Usage;
-use wire::response::{self, Record};
 
 use crate::connection::{Client, Connection, Left};
 use crate::lane::{CHUNK, Received, Ticket};

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use wire::layout::Usage;
+use ipc::layout::Usage;
 
 use crate::compression::squeeze::Squeeze;
 use crate::connection::{Connection, Left};

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ipc::control::{FromFront, ToFront};
+use ipc::layout::Phase;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
-use wire::control::{FromFront, ToFront};
-use wire::layout::Phase;
 
 use crate::access;
 use crate::cache_questions;
@@ -35,7 +35,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// How many times as long passes between two looks at which pages are shared.
 const TICKS_OF_NEWS: u64 = 4;
 /// How long a front whose supervisor is gone finishes what it has.
-const LAST_DRAIN: Duration = Duration::from_secs(wire::shared::LAST_DRAIN_SECONDS);
+const LAST_DRAIN: Duration = Duration::from_secs(ipc::shared::LAST_DRAIN_SECONDS);
 
 /// Descriptors that the supervisor has opened.
 pub struct Inherited {

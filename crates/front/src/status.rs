@@ -9,9 +9,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ipc::layout::Activity;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use wire::layout::Activity;
 
 use crate::lane::{Count, Lane, Running};
 use crate::settings::Application;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, Version};
 use http_body::Body;
-use wire::control::FromFront;
+use ipc::control::FromFront;
 
 use crate::connection::{Connection, Nobody, Peer};
 use crate::control::Link;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use wire::layout::Usage;
+use ipc::layout::Usage;
 
 use crate::access::{self, Entry};
 use crate::clients::ClientPermit;

@@ -137,7 +137,7 @@ pub fn kind(text: &str) -> Result<Kind, String> {
         };
     }
     let other = || "is none of: an absolute directory, valkey://… (or redis://), https://HOST/PATH".to_owned();
-    store::settings::of_client(text).map(Kind::Shelf).map_err(|_| other())
+    cluster::settings::of_client(text).map(Kind::Shelf).map_err(|_| other())
 }
 
 /// Opens the pool of an application.

@@ -16,7 +16,7 @@
  * interpose/    functions of libc that take notes, or answer for the process: interpose/dirty.h has a list
  * core/         the state of a process, its log, its end
  *
- * Only single-threaded code runs here. setjmp and longjmp begin and end in C; wire's functions are leaves, and an abort
+ * Only single-threaded code runs here. setjmp and longjmp begin and end in C; ipc's functions are leaves, and an abort
  * is raised only after one has returned.
  */
 #define _GNU_SOURCE
@@ -52,7 +52,7 @@
 #include "interpose/interpose.h"
 #include "snapshot/needs.h"
 #include "core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "snapshot/serve.h"
 #include "core/fork_hooks.h"
 #include "core/state.h"
@@ -153,7 +153,7 @@ static int print_needs(void)
 		(void)snapshot_try_needs(i == 1, text, sizeof text);
 		is_said = is_said && printf("needs %s\n", text) > 0 && fflush(stdout) == 0;
 	}
-	return is_said ? 0 : wire_Exit_Internal;
+	return is_said ? 0 : ipc_Exit_Internal;
 }
 
 /* With the settings of the application, but for what would keep opcache from writing all of it to that directory; and
@@ -170,14 +170,14 @@ static int compile_to(const char *directory)
 	int size = snprintf(pair, sizeof pair, "opcache.file_cache=%s", directory);
 
 	if (size < 0 || (size_t)size >= sizeof pair || !reprise_add_ini(pair)) {
-		return wire_Exit_Usage;
+		return ipc_Exit_Usage;
 	}
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
 		if (!reprise_add_ini(settings[i])) {
-			return wire_Exit_Usage;
+			return ipc_Exit_Usage;
 		}
 	}
-	return request_sapi_load() ? engine_compile_run() : wire_Exit_NotBooted;
+	return request_sapi_load() ? engine_compile_run() : ipc_Exit_NotBooted;
 }
 
 int reprise_php_main(int argc, char **argv)
@@ -190,7 +190,7 @@ int reprise_php_main(int argc, char **argv)
 	raw_page = (uintptr_t)sysconf(_SC_PAGESIZE);
 #endif
 	if (!engine_is_loadable()) {
-		return wire_Exit_NotBooted;
+		return ipc_Exit_NotBooted;
 	}
 	reprise_fork_hooks = &data_fork_hooks;
 	request_sapi_offer(reprise_functions, snapshot_boot_output);
@@ -208,7 +208,7 @@ int reprise_php_main(int argc, char **argv)
 		case OPT_NAME: break;
 		case OPT_SETTINGS_FILE:
 			if (!reprise_read_settings(number(optarg))) {
-				return wire_Exit_Usage;
+				return ipc_Exit_Usage;
 			}
 			break;
 		case OPT_UFFD: reprise_options.userfaultfd = number(optarg); break;
@@ -224,7 +224,7 @@ int reprise_php_main(int argc, char **argv)
 			puts("sanitizers " REPRISE_SANITIZERS);
 #endif
 			return 0;
-		default: return wire_Exit_Usage;
+		default: return ipc_Exit_Usage;
 		}
 	}
 	if (tries_needs) {
@@ -234,25 +234,25 @@ int reprise_php_main(int argc, char **argv)
 	if (optind != argc || (!is_started && !asks_settings && !compiles_to)) {
 		fputs("reprise-php: reprise starts this program; it is not for the command line\nhint: reprise serve DIR\n",
 		      stderr);
-		return wire_Exit_Usage;
+		return ipc_Exit_Usage;
 	}
 	if (getuid() == 0 || geteuid() == 0 || getgid() == 0) {
 		fputs("reprise-php: PHP does not run as root\n", stderr);
-		return wire_Exit_Permission;
+		return ipc_Exit_Permission;
 	}
 	if (!make_service_memory()) {
 		fputs("reprise-php: there is no memory\n", stderr);
-		return wire_Exit_Internal;
+		return ipc_Exit_Internal;
 	}
 	if (reprise_options.php_ini && access(reprise_options.php_ini, R_OK) != 0) {
 		fprintf(stderr, "reprise-php: php.ini %s cannot be read: %s\n", reprise_options.php_ini, strerror(errno));
-		return wire_Exit_NotBooted;
+		return ipc_Exit_NotBooted;
 	}
 	choose_profile();
 	if (asks_settings) {
 		/* Only a question: no code of the application may run. */
 		if (!reprise_add_ini("opcache.preload=") || !request_sapi_load()) {
-			return wire_Exit_NotBooted;
+			return ipc_Exit_NotBooted;
 		}
 		request_print_settings(asks_symbols);
 		_exit(0);
@@ -262,7 +262,7 @@ int reprise_php_main(int argc, char **argv)
 	}
 	if (reprise_options.file_cache && !interpose_file_cache_use(reprise_options.file_cache)) {
 		fprintf(stderr, "reprise-php: the directory of compiled code cannot be used: %s\n", reprise_options.file_cache);
-		return wire_Exit_NotBooted;
+		return ipc_Exit_NotBooted;
 	}
 	snapshot_plant_fault();
 	/* As under PHP-FPM, also for the programs that PHP starts. */

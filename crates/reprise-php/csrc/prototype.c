@@ -26,7 +26,7 @@
 #include "core/snapshot_state.h"
 #include "snapshot/template.h"
 #include "process/watch.h"
-#include "wire.h"
+#include "ipc.h"
 #include "core/descriptors.h"
 #include "core/forker_link.h"
 #include "process/worker_process.h"
@@ -49,26 +49,26 @@ static void read_head(int file)
 {
 	ssize_t size = pread(file, reprise_worker->head, sizeof reprise_worker->head, 0);
 
-	if (size < (ssize_t)sizeof(struct wire_RequestHead)) {
+	if (size < (ssize_t)sizeof(struct ipc_RequestHead)) {
 		reprise_log_line("error", "the head of the boot request cannot be read");
-		_exit(wire_Exit_Internal);
+		_exit(ipc_Exit_Internal);
 	}
 }
 
 /* The process of a lane: it boots the lane's script, or tries it. */
-static _Noreturn void become_lane(struct forker *forker, enum wire_Isolation isolation, int control, int head)
+static _Noreturn void become_lane(struct forker *forker, enum ipc_Isolation isolation, int control, int head)
 {
 	sigset_t none;
 
 	reprise_forker_leave(forker);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0) {
-		_exit(wire_Exit_Unhealthy);
+		_exit(ipc_Exit_Unhealthy);
 	}
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (forker->slab >= 0) {
 		close(forker->slab);
-		for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+		for (size_t i = 0; i < ipc_MAX_DOORS; i++) {
 			if (forker->eventfds[i] >= 0) {
 				close(forker->eventfds[i]);
 			}
@@ -81,26 +81,26 @@ static _Noreturn void become_lane(struct forker *forker, enum wire_Isolation iso
 	    .watcher = -1,
 	    .signals = -1,
 	};
-	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+	for (size_t i = 0; i < ipc_MAX_DOORS; i++) {
 		forker->eventfds[i] = -1;
 	}
 	read_head(head);
 	close(head);
 	if (process_watch_forks() != 0) {
-		_exit(wire_Exit_Unhealthy);
+		_exit(ipc_Exit_Unhealthy);
 	}
 	reprise_worker->pid = getpid();
 	/* From here on it is not the prototype, whose place in the data cache it must not use. */
 	data_begin(DATA_COPIES, false);
 	/* Of the lane's workers before, whose forker is gone. */
 	data_reaped(0);
-	if (isolation == wire_Isolation_WorkerMode) {
+	if (isolation == ipc_Isolation_WorkerMode) {
 		worker_run(forker);
 	}
 	snapshot_template_run(forker, isolation);
 }
 
-static long fork_template(struct forker *forker, enum wire_Isolation isolation, int control, int head)
+static long fork_template(struct forker *forker, enum ipc_Isolation isolation, int control, int head)
 {
 	pid_t parent = getpid();
 
@@ -108,7 +108,7 @@ static long fork_template(struct forker *forker, enum wire_Isolation isolation, 
 	pid_t pid = fork();
 	if (pid == 0) {
 		if (getppid() != parent) {
-			_exit(wire_Exit_Unhealthy);
+			_exit(ipc_Exit_Unhealthy);
 		}
 		become_lane(forker, isolation, control, head);
 	}
@@ -147,7 +147,7 @@ int reprise_prototype_run(void)
 	struct forker *forker = reprise_forker;
 
 	if (chdir("/") != 0) {
-		return wire_Exit_Internal;
+		return ipc_Exit_Internal;
 	}
 	*forker = (struct forker){
 	    .methods = &methods,
@@ -165,27 +165,27 @@ int reprise_prototype_run(void)
 	if (reprise_options.data_store >= 0) {
 		reprise_options.data_store = reprise_lift(reprise_options.data_store);
 	}
-	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+	for (size_t i = 0; i < ipc_MAX_DOORS; i++) {
 		forker->eventfds[i] = -1;
 	}
 	choose_oom_score();
 	int error = process_forker_start(forker);
 	if (error < 0) {
 		fprintf(stderr, "reprise-php: cannot watch for signals: %s\n", strerror(-error));
-		return wire_Exit_Internal;
+		return ipc_Exit_Internal;
 	}
 	/* Workers have the same user. They must not look into the process that has the socket to the supervisor. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	if (!request_sapi_start()) {
 		fprintf(stderr, "reprise-php: PHP's modules did not start (application %s)\n", reprise_options.name);
-		return wire_Exit_NotBooted;
+		return ipc_Exit_NotBooted;
 	}
 	engine_random_share();
 	data_attach();
 	if (reprise_options.watches && (error = process_watch_start(forker)) < 0) {
 		reprise_log_line("error", "files are not watched: %s", error == -ENOENT ? "opcache is off" : strerror(-error));
 	}
-	struct wire_FromForker ready = {.tag = wire_FromForker_PrototypeReady};
+	struct ipc_FromForker ready = {.tag = ipc_FromForker_PrototypeReady};
 	request_describe_bodies(&ready.prototype_ready.bodies);
 	reprise_forker_tell(forker, &ready);
 	data_tell_counts(forker);

@@ -1,10 +1,10 @@
-//! `reprise-php`: started by the supervisor, one per application. Everything is in csrc; `wire`, `segment`, `connection` and `direct-calls` are linked for it.
+//! `reprise-php`: started by the supervisor, one per application. Everything is in csrc; `ipc`, `data-cache`, `db-session` and `direct-calls` are linked for it.
 #![no_main] // Rust's own start would catch SIGSEGV, and a crash of PHP would not look like one.
-use connection as _;
 use core::ffi::c_char;
+use data_cache as _;
+use db_session as _;
 use direct_calls as _;
-use segment as _;
-use wire as _;
+use ipc as _;
 unsafe extern "C" {
     fn reprise_php_main(argc: i32, argv: *const *const c_char) -> i32;
 }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use acme::{Link, Settings};
-use process::boot;
-use process::channel::{Channel, Received};
-use process::supervisor::AcmeDraft;
-use process::sys::{FIRST_DESCRIPTOR, inherited};
-use process::user::{self, Identity};
-use wire::control::{FromAcme, ToAcme};
+use ipc::control::{FromAcme, ToAcme};
+use supervisor::AcmeDraft;
+use supervisor::os::sys::{FIRST_DESCRIPTOR, inherited};
+use supervisor::os::user::{self, Identity};
+use supervisor::peers::boot;
+use supervisor::peers::channel::{Channel, Received};
 
 use crate::exit::{Code, Failure};
 use crate::options::{Certificate, Config};
@@ -193,16 +193,18 @@ impl Link for ToSupervisor {
 /// The hidden subcommand `acme`: orders certificates until the supervisor is gone.
 pub fn run() -> Result<Code, Failure> {
     let failed = |error: io::Error| Failure::new(Code::Internal, "acme", error).hint("it is started by reprise serve");
-    process::sys::set_name(c"reprise-acme");
-    process::sys::protect_memory().map_err(failed)?;
+    supervisor::os::sys::set_name(c"reprise-acme");
+    supervisor::os::sys::protect_memory().map_err(failed)?;
     let channel: OwnedFd = inherited(FIRST_DESCRIPTOR).map_err(failed)?;
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;
     let mut text = Vec::new();
     // The file is this process' own, and its position too.
     File::from(inherited(FIRST_DESCRIPTOR + 2).map_err(failed)?).read_to_end(&mut text).map_err(failed)?;
     let settings: Settings = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
-    for missing in process::confine::acme(&settings.storage).map_err(failed)? {
-        process::log::write(&format!("notice the process that orders certificates is not confined by {missing}\n"));
+    for missing in supervisor::os::confine::acme(&settings.storage).map_err(failed)? {
+        supervisor::logs::log::write(&format!(
+            "notice the process that orders certificates is not confined by {missing}\n"
+        ));
     }
     acme::run(settings, Rc::new(ToSupervisor(Channel::from_fd(channel))), lifeline).map_err(failed)?;
     Ok(Code::Success)

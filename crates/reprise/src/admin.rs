@@ -11,15 +11,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use control_protocol::command::Command;
-use control_protocol::outcome::Outcome;
-use control_protocol::response::{self, Unreadable};
-use control_protocol::status::{ServerState, Status};
-use control_protocol::which::Which;
-use process::{state, user};
+use control::command::Command;
+use control::outcome::Outcome;
+use control::response::{self, Unreadable};
+use control::status::{ServerState, Status};
+use control::which::Which;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
+use supervisor::os::{state, user};
 
 use crate::config;
 use crate::exit::{Code, Failure};

@@ -11,11 +11,11 @@ use std::time::SystemTime;
 use front::tls::bundle::{Awaited, Checked, Wrong};
 use front::tls::tickets::{KEY_SIZE, MAX_KEYS};
 use front::tls::{Bundle, Certificate, ClientPolicy};
-use process::boot;
-use process::errand::Errand;
-use process::supervisor::{CertificatesDraft, LookedAt};
-use process::user::Identity;
 use serde::{Deserialize, Serialize};
+use supervisor::os::user::Identity;
+use supervisor::peers::boot;
+use supervisor::peers::errand::Errand;
+use supervisor::{CertificatesDraft, LookedAt};
 
 use crate::acme;
 use crate::exit::{Code, Failure};
@@ -96,7 +96,7 @@ impl Source {
 
     /// Files that are ordered belong to the user that orders them, who could put a link to others' in their place.
     fn with_rights<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
-        process::sys::as_user(self.user.as_ref(), act).ok()
+        supervisor::os::sys::as_user(self.user.as_ref(), act).ok()
     }
 
     fn note(&self, text: &mut String, is_automatic: bool) {
@@ -268,7 +268,7 @@ fn read(path: &Path, place: &str) -> Result<Vec<u8>, Failure> {
         Failure::new(code, format!("{place}: {}", path.display()), error)
     };
     let mut bytes = Vec::new();
-    let file = process::files::open_regular(path).map_err(failed)?;
+    let file = supervisor::os::files::open_regular(path).map_err(failed)?;
     file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_SIZE {
         return Err(failed(std::io::Error::other(format!("it is larger than {MAX_SIZE} bytes"))));

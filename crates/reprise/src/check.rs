@@ -74,7 +74,7 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
     let with_ini = |php: &Php| format!("PHP {}, php.ini of {}", php.version, php.ini);
     let versions: Vec<String> = phps.list.iter().map(with_ini).collect();
     let mut text = format!("Reprise {}, {}\n", env!("CARGO_PKG_VERSION"), versions.join("; "));
-    let own = || process::user::current().map_or("the current user".to_owned(), |user| user.name);
+    let own = || supervisor::os::user::current().map_or("the current user".to_owned(), |user| user.name);
     let sender = people.front.as_ref().map_or_else(own, |user| format!("user {}", user.name));
     let patience = LOOKING / config.applications.len().max(1) as u32;
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<13} {value}\n"));
@@ -126,7 +126,7 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         }
         let user = match user {
             Some((user, why)) => format!("{} ({why})", user.name),
-            None => process::user::current().map_or("the current user".to_owned(), |user| user.name),
+            None => supervisor::os::user::current().map_or("the current user".to_owned(), |user| user.name),
         };
         let workers = match application.max_workers {
             Some(most) => format!("at most {most} workers, shared by its lanes,"),

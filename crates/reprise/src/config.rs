@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use front::routing::faults::{self, Fault};
-use process::plan::MAX_LISTENERS;
-use process::sys::ProcessLimits;
+use supervisor::os::sys::ProcessLimits;
+use supervisor::plan::MAX_LISTENERS;
 
 use crate::discover;
 use crate::exit::{Code, Failure};

@@ -12,14 +12,14 @@ use front::countries::maxmind::{self, MAX_SIZE};
 use front::derived::by_country::ByCountry;
 use front::derived::{Derived, From};
 use front::settings::Settings;
-use process::boot;
-use process::errand::Errand;
-use process::plan::MAX_FILES;
+use supervisor::peers::boot;
+use supervisor::peers::errand::Errand;
+use supervisor::plan::MAX_FILES;
 
 use crate::exit::{Code, Failure};
 use crate::options::Config;
 
-/// How long it may take to read all of them. A reload's child has to read the rest of the configuration in [`process::errand::PATIENCE`] too.
+/// How long it may take to read all of them. A reload's child has to read the rest of the configuration in [`supervisor::peers::errand::PATIENCE`] too.
 const PATIENCE: Duration = Duration::from_secs(6);
 /// Somebody who writes a file in place should do this instead.
 const RENAME: &str = "download it again, write it beside the old one and rename it";
@@ -62,7 +62,7 @@ fn read(path: &Path, what: &str, until: Instant) -> Result<Countries, Failure> {
         _ => Failure::new(Code::Configuration, what, error),
     };
     let wrong = |why: &str| Failure::new(Code::Configuration, what, why).hint(RENAME);
-    let file = process::files::open_regular(path).map_err(failed)?;
+    let file = supervisor::os::files::open_regular(path).map_err(failed)?;
     let seen = || file.metadata().map(|one| (one.size(), one.mtime(), one.mtime_nsec(), one.ctime(), one.ctime_nsec()));
     let before = seen().map_err(failed)?;
     let mut bytes = Vec::new();

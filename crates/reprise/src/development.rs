@@ -23,7 +23,7 @@ pub mod watcher;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use process::supervisor::{Console, WatcherDraft};
+use supervisor::{Console, WatcherDraft};
 
 use crate::exit::{Code, Failure};
 use crate::listen;
@@ -180,14 +180,16 @@ impl Dev {
     /// What is said when the server is ready, and done.
     pub fn ready(&self, url: &str, has_keys: bool) {
         if self.is_public {
-            process::log::write("warning: --public: other machines can see source and stack traces of errors\n");
+            supervisor::logs::log::write(
+                "warning: --public: other machines can see source and stack traces of errors\n",
+            );
         }
         if has_keys {
-            process::log::write("keys: r restart, o open the browser, l show requests or not, q quit\n");
+            supervisor::logs::log::write("keys: r restart, o open the browser, l show requests or not, q quit\n");
         }
         if self.opens {
             if let Err(why) = terminal::open(url) {
-                process::log::write(&format!("warning: --open: {why}\n"));
+                supervisor::logs::log::write(&format!("warning: --open: {why}\n"));
             }
         }
     }

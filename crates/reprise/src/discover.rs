@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use process::files;
-use process::user::Identity;
-use wire::control::MAX_LANES;
+use ipc::control::MAX_LANES;
+use supervisor::os::files;
+use supervisor::os::user::Identity;
 
 use front::INDEX;
 
@@ -127,7 +127,7 @@ pub fn entries(application: &Application, user: Option<&Identity>) -> Result<Vec
     if let Some(script) = controller {
         let path = application.root.join(&script[1..]);
         let failed = |error| Failure::new(Code::Permission, format!("application '{}'", application.name), error);
-        let asks = process::sys::as_user(user, || asks_for(&path)).map_err(failed)?;
+        let asks = supervisor::os::sys::as_user(user, || asks_for(&path)).map_err(failed)?;
         found = asks.map(|is_worker_mode| Entry { script, is_required: false, is_worker_mode });
     }
     // The front controller comes first: nearly all requests are for it.

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-pub use wire::exit::Exit as Code;
+pub use ipc::exit::Exit as Code;
 
 /// The reference, as in docs/reference/exit-codes.md.
 pub fn reference() -> String {
@@ -76,8 +76,8 @@ impl Failure {
     /// Prints it and returns its exit code.
     pub fn report(&self) -> ExitCode {
         // Standard error may be closed by the end of a server.
-        process::log::write(&format!("reprise: {}: {}\n", self.what, self.why));
-        self.hint.iter().for_each(|hint| process::log::write(&format!("hint: {hint}\n")));
+        supervisor::logs::log::write(&format!("reprise: {}: {}\n", self.what, self.why));
+        self.hint.iter().for_each(|hint| supervisor::logs::log::write(&format!("hint: {hint}\n")));
         status(self.code)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use process::user::Identity;
+use supervisor::os::user::Identity;
 
 use crate::exit::Failure;
 use crate::installed::Php;
@@ -69,7 +69,7 @@ mod tests {
     fn php(release: &str) -> Php {
         Php {
             path: "/usr/lib/reprise/reprise-php".into(),
-            minor: process::programs::PhpVersion::of_release(release).unwrap(),
+            minor: supervisor::os::programs::PhpVersion::of_release(release).unwrap(),
             version: release.to_owned(),
             built: release.to_owned(),
             libphp: "/usr/lib/libphp.so".into(),

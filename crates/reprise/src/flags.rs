@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use process::programs::PhpVersion;
+use supervisor::os::programs::PhpVersion;
 
 use crate::development::Dev;
 use crate::options::Mode;

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use front::Inherited;
 use front::control::Link;
 use front::settings::Settings;
-use process::channel::{Channel, Received};
-use process::sys::{FIRST_DESCRIPTOR, inherited};
-use wire::control::{FromFront, ToFront};
+use ipc::control::{FromFront, ToFront};
+use supervisor::os::sys::{FIRST_DESCRIPTOR, inherited};
+use supervisor::peers::channel::{Channel, Received};
 
 use crate::exit::{Code, Failure};
 use crate::serve::BEFORE_OTHERS;
@@ -49,9 +49,9 @@ impl Link for ToSupervisor {
 /// Serves until the supervisor says to stop.
 pub fn run() -> Result<Code, Failure> {
     let failed = |error: io::Error| Failure::new(Code::Internal, "front", error).hint("it is started by reprise serve");
-    process::sys::set_name(c"reprise-front");
-    process::sys::protect_memory().map_err(failed)?;
-    process::sys::fail_instead_of_size_signal().map_err(failed)?;
+    supervisor::os::sys::set_name(c"reprise-front");
+    supervisor::os::sys::protect_memory().map_err(failed)?;
+    supervisor::os::sys::fail_instead_of_size_signal().map_err(failed)?;
     let channel = inherited(FIRST_DESCRIPTOR).map_err(failed)?;
     let watched = channel.try_clone().map_err(failed)?;
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;
@@ -73,14 +73,14 @@ pub fn run() -> Result<Code, Failure> {
         spool: settings.spool.map(inherited).transpose().map_err(failed)?,
     };
     // Finds out how to write to standard error, which may have to be opened again.
-    process::log::flush();
+    supervisor::logs::log::flush();
     // Everything is open now. The front confines itself before it starts threads, which inherit the confinement, and before
     // it reads a client's byte.
-    for missing in process::confine::front().map_err(failed)? {
+    for missing in supervisor::os::confine::front().map_err(failed)? {
         // The supervisor makes a line of the log of each line that the front writes.
-        process::log::write(&format!("the front is not confined by {missing}\n"));
+        supervisor::logs::log::write(&format!("the front is not confined by {missing}\n"));
     }
     let run = front::run(settings, inherited);
-    run.map_err(|error| Failure::new(Code::Internal, "front", process::fork_limits::explain_own(&error)))?;
+    run.map_err(|error| Failure::new(Code::Internal, "front", supervisor::os::fork_limits::explain_own(&error)))?;
     Ok(Code::Success)
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use process::programs::{self, PhpProgram, PhpVersion};
+use supervisor::os::programs::{self, PhpProgram, PhpVersion};
 
 use crate::exit::{Code, Failure};
 use crate::options::{Config, WantedPhp};
@@ -164,7 +164,7 @@ fn not_installed(wanted: Option<&WantedPhp>, candidates: &[Candidate]) -> Failur
 fn ask(path: &Path) -> Result<Php, Failure> {
     let failed = |why: String| Failure::new(Code::NotBooted, path.display().to_string(), why);
     let mut command = Command::new(path);
-    for name in process::notify::VARIABLES {
+    for name in supervisor::os::notify::VARIABLES {
         command.env_remove(name);
     }
     let output = command.arg("--version").output().map_err(|error| failed(error.to_string()))?;

@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use process::user::Identity;
-use wire::control::Isolation;
+use ipc::control::Isolation;
+use supervisor::os::user::Identity;
 
 use crate::installed::{Php, Phps};
 use crate::options::Config;

@@ -9,9 +9,9 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use process::supervisor::Listener;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use supervisor::Listener;
 
 use crate::exit::{Code, Failure};
 use crate::options::Config;
@@ -102,7 +102,7 @@ impl Default for Permissions {
 impl Permissions {
     /// The ids of owner and group.
     fn numbers(&self) -> Result<(Option<u32>, Option<u32>), Failure> {
-        let named = process::user::numbers(self.owner.as_deref(), self.group.as_deref());
+        let named = supervisor::os::user::numbers(self.owner.as_deref(), self.group.as_deref());
         named.map_err(|why| Failure::new(Code::Configuration, "socket_owner or socket_group", why))
     }
 }

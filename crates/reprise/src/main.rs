@@ -79,7 +79,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use control_protocol::which::Which;
+use control::which::Which;
 use flags::What;
 
 /// A PHP application server: the isolation of PHP-FPM at the speed of a long-running worker.
@@ -244,7 +244,7 @@ fn main() -> ExitCode {
             exit::status(code)
         }
     };
-    process::log::finish();
+    supervisor::logs::log::finish();
     code
 }
 

@@ -19,10 +19,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use front::{RATED_CLIENTS, READERS};
-use process::groups::{self, Memory};
-use process::programs::PhpVersion;
-use wire::control::MAX_LANES;
-use wire::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
+use ipc::control::MAX_LANES;
+use ipc::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
+use supervisor::os::groups::{self, Memory};
+use supervisor::os::programs::PhpVersion;
 
 use Kind::{Number, Rates, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
 use Scope::{Acme as OfAcme, Application as OfApplication, Certificate as OfCertificate, Server};
@@ -313,7 +313,7 @@ pub fn reference() -> String {
             text.push_str(&format!("| `{name}` | {} | {default} | {change} | {what} |\n", describe(*kind)));
         }
     }
-    let (head, whole_response) = (HEAD_SIZE / 1024, wire::response::MAX_SIZE / 1024);
+    let (head, whole_response) = (HEAD_SIZE / 1024, ipc::response::MAX_SIZE / 1024);
     text.push_str(&format!(
         "\n## Fixed limits\n\n| what | limit | beyond the limit |\n|---|---|---|\n| request head, as PHP gets it | {head} KiB | 431 |\n\
          | header lines | 100 | 431 |\n| request target | 8 KiB | 414 |\n| response's head | {whole_response} KiB | 500 |\n\

@@ -1,6 +1,6 @@
 //! The users that run the front and each application, and whether they reach the files that they need.
 
-use process::user::{self, Identity};
+use supervisor::os::user::{self, Identity};
 
 use crate::acme;
 use crate::discover::{self, Entry};

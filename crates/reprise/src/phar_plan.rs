@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use process::plan::MAX_PHARS;
-use process::user::Identity;
+use supervisor::os::user::Identity;
+use supervisor::plan::MAX_PHARS;
 
 use crate::exit::{Code, Failure};
 use crate::options::{Application, Config};

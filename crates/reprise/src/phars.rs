@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use process::files::Seen;
+use supervisor::os::files::Seen;
 
 use crate::root::{Held, Phar, Root};
 use phar_reader::Task;
@@ -72,7 +72,7 @@ pub fn open(file: &Path, inside: &str) -> Result<Root, String> {
 /// Reads the file, at most so many bytes as a phar may have.
 fn contents(file: &Path) -> Result<(Vec<u8>, Metadata), String> {
     let said = |error: std::io::Error| error.to_string();
-    let opened = process::files::open_regular(file).map_err(said)?;
+    let opened = supervisor::os::files::open_regular(file).map_err(said)?;
     let before = opened.metadata().map_err(said)?;
     let mut bytes = Vec::new();
     (&opened).take(phar::MAX_SIZE + 1).read_to_end(&mut bytes).map_err(said)?;
@@ -91,8 +91,8 @@ fn key(file: &Path) -> Result<Option<Vec<u8>>, String> {
     let mut path = file.as_os_str().to_owned();
     path.push(".pubkey");
     let mut bytes = Vec::new();
-    let read =
-        process::files::open_regular(Path::new(&path)).and_then(|opened| opened.take(64 << 10).read_to_end(&mut bytes));
+    let read = supervisor::os::files::open_regular(Path::new(&path))
+        .and_then(|opened| opened.take(64 << 10).read_to_end(&mut bytes));
     // A link that leads nowhere is no key, and was meant to be one.
     let is_absent = || std::fs::symlink_metadata(&path).is_err();
     match read {

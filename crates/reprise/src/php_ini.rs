@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use process::user::{self, Identity};
+use supervisor::os::user::{self, Identity};
 
 use crate::exit::{Code, Failure};
 use crate::installed::Php;
@@ -93,7 +93,7 @@ pub fn ask(
 ) -> Result<Option<String>, Failure> {
     let what = || format!("application '{}': PHP's settings", application.name);
     let failed = |error: std::io::Error| Failure::new(Code::NotBooted, what(), error);
-    let settings = process::supervisor::settings_file(&settings(application)).map_err(failed)?;
+    let settings = supervisor::settings_file(&settings(application)).map_err(failed)?;
     // The program is started by its descriptor, as prototypes are: the user may not reach it by its path, for example in
     // root's home.
     let program = php.open()?;

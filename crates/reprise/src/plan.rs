@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use front::routing::rule::{Action, Rule, Upstream};
 use front::settings::{FileCacheLimits, Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits, Warmup};
-use process::notify;
-use process::supervisor::{self, Verification, VerifiedPage};
-use process::user::{self, Identity};
+use supervisor::os::notify;
+use supervisor::os::user::{self, Identity};
+use supervisor::{Verification, VerifiedPage};
 
 use crate::acme;
 use crate::country_files;

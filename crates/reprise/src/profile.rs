@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use control_protocol::command::Command;
-use control_protocol::which::Which;
+use control::command::Command;
+use control::which::Which;
 
 use crate::admin;
 use crate::exit::{Code, Failure};

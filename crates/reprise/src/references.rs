@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use wire::layout::{Activity, Recycle};
+use ipc::layout::{Activity, Recycle};
 
 /// The part of a page that comes from the code.
 enum Part {
@@ -21,7 +21,7 @@ fn all() -> Vec<(&'static str, Part)> {
         ("docs/reference/configuration.md", Part::Page(crate::options::reference())),
         ("docs/reference/exit-codes.md", Part::Page(crate::exit::reference())),
         ("docs/reference/logs.md", Part::Page(front::access::reference())),
-        ("docs/reference/status.md", Part::Page(control_protocol::reference::page())),
+        ("docs/reference/status.md", Part::Page(control::reference::page())),
         ("docs/guides/doctor.md", Part::Table("checks", crate::doctor::reference())),
         ("docs/operations/reload.md", Part::Table("restart", crate::options::restart_reference())),
         ("docs/reference/responses.md", Part::Table("refusals", front::refusals())),

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use front::settings::{FormerRoot, Warmup};
-use process::supervisor::ReleaseDraft;
-use process::user::{self, Identity};
 use release::kept;
 use release::manifest::{is_id, is_name};
 use release::pool::{self, Kind};
 use release::settings::Settings;
 use release::unpack::{CODE, OPCACHE};
+use supervisor::ReleaseDraft;
+use supervisor::os::user::{self, Identity};
 
 use crate::exit::{Code, Failure};
 use crate::installed::Phps;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use process::files::Seen;
+use supervisor::os::files::Seen;
 
 /// Where an application's files are.
 #[derive(Clone, Debug, Default, PartialEq)]

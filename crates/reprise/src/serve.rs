@@ -6,14 +6,14 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use process::log;
-use process::notify::Notify;
-use process::state::{self, StateDirectory};
-use process::supervisor::{
+use supervisor::logs::log;
+use supervisor::os::notify::Notify;
+use supervisor::os::state::{self, StateDirectory};
+use supervisor::os::sys::{FIRST_DESCRIPTOR, Signals};
+use supervisor::os::user::{self, Identity};
+use supervisor::{
     CertificatesDraft, Draft, Listener, Outcome, Plan, Service, Supervisor, open_access_log as open_access_log_file,
 };
-use process::sys::{FIRST_DESCRIPTOR, Signals};
-use process::user::{self, Identity};
 
 use crate::acme;
 use crate::certificates;
@@ -79,7 +79,7 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     // Signals are caught from the first moment: process 1 of a container would not get them otherwise.
     let signals = Signals::watch().map_err(internal("signals"))?;
     let mut config = with_releases(&what, config::load(&what)?)?;
-    let files = process::sys::raise_file_limit().map_err(internal("limit of open files"))?;
+    let files = supervisor::os::sys::raise_file_limit().map_err(internal("limit of open files"))?;
     let connections = connections(&config, files)?;
     let phps = installed::choose(&config)?;
     let people = choose_users(&config)?;
@@ -108,13 +108,13 @@ pub fn run(what: What, audit: bool) -> Result<Code, Failure> {
     if !public.is_empty() {
         log::write(&format!("  {:<13} from other machines: {}\n", "reachable", public.join(" ")));
     }
-    if user::is_root() && !process::capabilities::may_limit() {
+    if user::is_root() && !supervisor::os::capabilities::may_limit() {
         log::write(&format!(
             "  {:<13} without CAP_SETPCAP the front keeps a bounding set; it has no capability all the same\n",
             "capabilities"
         ));
     }
-    process::sys::protect_memory().map_err(internal("memory"))?;
+    supervisor::os::sys::protect_memory().map_err(internal("memory"))?;
     let first = FIRST_DESCRIPTOR + BEFORE_OTHERS;
     let log = open_access_log(&config.access_log)?;
     let spool = open_spool(&config)?;
@@ -291,7 +291,7 @@ fn open_spool(config: &Config) -> Result<Option<OwnedFd>, Failure> {
         return Ok(None);
     }
     let directory = config.spool_dir.as_deref().unwrap_or(Path::new("/var/tmp"));
-    let why = match process::files::open_nameless(directory) {
+    let why = match supervisor::os::files::open_nameless(directory) {
         Ok(file) => return Ok(Some(file)),
         Err(error) => format!("{}: {error}", directory.display()),
     };

@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use process::boot;
-use process::channel::{Channel, Received};
-use process::sys::{FIRST_DESCRIPTOR, inherited};
-use store::settings::{SHORTEST_SECRET, of_client};
-use store::{Link, Place, Said, Settings};
-use wire::control::{FromStore, ToStore};
+use cluster::settings::{SHORTEST_SECRET, of_client};
+use cluster::{Link, Place, Said, Settings};
+use ipc::control::{FromStore, ToStore};
+use supervisor::os::sys::{FIRST_DESCRIPTOR, inherited};
+use supervisor::peers::boot;
+use supervisor::peers::channel::{Channel, Received};
 
 use crate::exit::{Code, Failure};
 use crate::options::Application;
@@ -103,9 +103,9 @@ impl Link for ToSupervisor {
 /// The hidden subcommand `store`: talks to the store until the supervisor is gone.
 pub fn run(address: u64, size: u64) -> Result<Code, Failure> {
     let failed = |error: io::Error| Failure::new(Code::Internal, "store", error).hint("it is started by reprise serve");
-    process::sys::set_name(c"reprise-store");
+    supervisor::os::sys::set_name(c"reprise-store");
     // Code of the application has the same user, and may not look for the secret here.
-    process::sys::protect_memory().map_err(failed)?;
+    supervisor::os::sys::protect_memory().map_err(failed)?;
     let channel = inherited(FIRST_DESCRIPTOR).map_err(failed)?;
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;
     let mut text = Vec::new();
@@ -114,11 +114,11 @@ pub fn run(address: u64, size: u64) -> Result<Code, Failure> {
     let settings: Settings = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
     let place = Place { file: inherited(FIRST_DESCRIPTOR + 3).map_err(failed)?, address, size };
     let door = inherited(FIRST_DESCRIPTOR + 4).map_err(failed)?;
-    for missing in process::confine::store().map_err(failed)? {
-        process::log::write(&format!("notice the process is not confined by {missing}\n"));
+    for missing in supervisor::os::confine::store().map_err(failed)? {
+        supervisor::logs::log::write(&format!("notice the process is not confined by {missing}\n"));
     }
     let waiting = channel.try_clone().map_err(failed)?;
     let link = Arc::new(ToSupervisor(Mutex::new(Channel::from_fd(channel)), waiting));
-    store::run(settings, link, &door, &lifeline, &place).map_err(failed)?;
+    cluster::run(settings, link, &door, &lifeline, &place).map_err(failed)?;
     Ok(Code::Success)
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use front::explain::{self, Refused};
 use front::settings::Application;
 use front::target::is_hidden;
-use process::user::{self, Identity};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use supervisor::os::user::{self, Identity};
 
 /// Most entries of a tree that are looked at.
 const MOST_ENTRIES: usize = 20_000;

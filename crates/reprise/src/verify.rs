@@ -14,9 +14,9 @@ mod report;
 use std::path::Path;
 
 use clap::Args;
-use control_protocol::which::Which;
-use process::programs::PhpVersion;
+use control::which::Which;
 use serde_json::json;
+use supervisor::os::programs::PhpVersion;
 
 use crate::admin;
 use crate::comparison::visitor::{NAMES, Page, Side, Via, Visitor};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use process::user;
+use supervisor::os::user;
 
 use crate::exit::{Code, Failure};
 use crate::extensions;

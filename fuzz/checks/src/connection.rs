@@ -1,9 +1,9 @@
 //! What a client has said on a connection that may be kept, and what its server replies to a reset.
 
-use connection::plan::{MOST_RESET, Plan, Protocol};
-use connection::protocols::{judge, plan, text};
-use connection::reset::{NONCE, Verdict, nonce};
-use connection::traffic::Traffic;
+use db_session::plan::{MOST_RESET, Plan, Protocol};
+use db_session::protocols::{judge, plan, text};
+use db_session::reset::{NONCE, Verdict, nonce};
+use db_session::traffic::Traffic;
 
 /// A reset is whole messages, whatever was said; bytes end where they end, in whatever pieces they come; and no reply is right without
 /// the random number.

@@ -1,6 +1,6 @@
 //! A packet of a control channel, read as a message of each direction.
 
-use wire::control::{
+use ipc::control::{
     FromAcme, FromErrand, FromFollower, FromForker, FromFront, FromWatcher, Message, ToAcme, ToFollower, ToForker,
     ToFront, ToWatcher,
 };

@@ -6,7 +6,7 @@ use front::access::{Facts, MAX_FIELD, format};
 use front::request::Head;
 use front::settings::LogFormat;
 use hyper::Request;
-use wire::layout::Usage;
+use ipc::layout::Usage;
 
 /// Checks what holds for these bytes.
 pub fn check(bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! What a worker says to the process that talks to the store, and what lies there.
 
-use segment::talk::{self, HEAD, Head};
-use store::envelope::{Message, Sealer, Value};
+use cluster::envelope::{Message, Sealer, Value};
+use data_cache::talk::{self, HEAD, Head};
 
 /// No bytes are read as something that would be written otherwise, and nothing unsigned is opened.
 pub fn check(bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! The head of a response, as a worker may have written it.
 
-use wire::response::{self, MAX_SIZE, Record};
+use ipc::response::{self, MAX_SIZE, Record};
 
 /// Checks what holds for these bytes.
 pub fn check(bytes: &[u8]) {

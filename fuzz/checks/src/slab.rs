@@ -4,9 +4,9 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-use wire::front::{self, Posting, Progress};
-use wire::layout::{Geometry, RESPONSE_RING};
-use wire::slab::{self, Slab};
+use ipc::front::{self, Posting, Progress};
+use ipc::layout::{Geometry, RESPONSE_RING};
+use ipc::slab::{self, Slab};
 
 thread_local! {
     static SLAB: RefCell<Slab> = {

@@ -8,7 +8,7 @@ use bench::load::Shape;
 use bench::psd::{self, Plan};
 use bench::scenario::{self, Request, Target};
 use clap::Args;
-use control_protocol::which::Which;
+use control::which::Which;
 
 use crate::failure::{AGAIN, Code, Failure};
 use crate::output::{Progress, write};
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let found = || plan.groups.iter().map(|group| format!("{} = {}", group.name, group.spec)).collect::<Vec<_>>();
     eprintln!("{}", found().join(", "));
     // If the server stands still, an open loop needs a connection for each request that is due meanwhile.
-    let _ = process::sys::raise_file_limit();
+    let _ = supervisor::os::sys::raise_file_limit();
     let progress = Progress::begin();
     let report = psd::run(&plan, &|| worker_states::of_server(&options.which, plan.target.address.port()), &|step| {
         progress.show(step)

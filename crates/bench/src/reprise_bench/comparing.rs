@@ -105,7 +105,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let plan = plan(options).map_err(|why| Failure::new(Code::Usage, "bench", why))?;
     pin(&options.cpus)?;
     // If the server stands still, an open loop needs a connection for each request that is due meanwhile.
-    let _ = process::sys::raise_file_limit();
+    let _ = supervisor::os::sys::raise_file_limit();
     let progress = Progress::begin();
     let report = compare::run(&plan, &|step| progress.show(step));
     progress.end();

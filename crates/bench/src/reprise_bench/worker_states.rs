@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use bench::groups::{Group, Spec};
-use control_protocol::response;
-use control_protocol::status::Status;
-use control_protocol::which::Which;
-use process::state;
+use control::response;
+use control::status::Status;
+use control::which::Which;
+use supervisor::os::state;
 
 /// Nanoseconds by state of all workers of the Reprise that listens on the port, if there is one.
 pub fn of_server(which: &Which, port: u16) -> Option<BTreeMap<String, f64>> {
@@ -54,7 +54,7 @@ fn sums(status: &Status) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod tests {
-    use control_protocol::status::{Generation, Lane, LaneState, Mode, Rewinds, ServerState, Stage, Status, Worker};
+    use control::status::{Generation, Lane, LaneState, Mode, Rewinds, ServerState, Stage, Status, Worker};
 
     fn worker(running: f64) -> Worker {
         Worker {

@@ -6,16 +6,16 @@ use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use process::channel::{Channel, Received};
-use process::sys::{self, Program};
-use process::user;
+use ipc::atomics::Ordering;
+use ipc::control::{FromForker, Isolation, ToForker};
+use ipc::front::{self, Posting, Progress};
+use ipc::head::Writer;
+use ipc::layout::{Activity, Geometry};
+use ipc::slab::{self, Slab};
 use rustix::event::{EventfdFlags, eventfd};
-use wire::atomics::Ordering;
-use wire::control::{FromForker, Isolation, ToForker};
-use wire::front::{self, Posting, Progress};
-use wire::head::Writer;
-use wire::layout::{Activity, Geometry};
-use wire::slab::{self, Slab};
+use supervisor::os::sys::{self, Program};
+use supervisor::os::user;
+use supervisor::peers::channel::{Channel, Received};
 
 use crate::memory::Memory;
 
@@ -168,7 +168,7 @@ fn memory_file(bytes: &[u8]) -> Result<OwnedFd, String> {
 impl Lane {
     /// Starts prototype, template and clones.
     pub fn start(plan: &Plan) -> Result<Lane, String> {
-        let program = process::programs::find_php().into_iter().next().ok_or("reprise-php is not found")?.path;
+        let program = supervisor::os::programs::find_php().into_iter().next().ok_or("reprise-php is not found")?.path;
         let program = File::open(&program).map_err(|error| format!("{}: {error}", program.display()))?;
         let (ours, theirs): (Forker, _) = Channel::pair().map_err(text)?;
         let lifeline = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(text)?;
@@ -181,7 +181,7 @@ impl Lane {
         }
         settings.extend(plan.ini.iter().map(|pair| ("ini".to_owned(), pair.clone())));
         settings.extend(plan.audit.then(|| ("audit".to_owned(), String::new())));
-        let settings = process::supervisor::settings_file(&settings).map_err(text)?;
+        let settings = supervisor::settings_file(&settings).map_err(text)?;
         sys::start(&Program {
             executable: program.as_fd(),
             arguments: ["reprise-php", "--settings-file", "3", "--name", "bench"].map(str::to_owned).to_vec(),

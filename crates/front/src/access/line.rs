@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cache::status::Did;
 use http::header::{self, HeaderName};
-use wire::layout::Usage;
+use ipc::layout::Usage;
 
 use crate::head::Decimal;
 use crate::request::Head;

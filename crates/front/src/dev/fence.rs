@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ipc::control::{Changes, FromFront};
 use tokio::sync::{oneshot, watch};
-use wire::control::{Changes, FromFront};
 
 use crate::control::Link;
 
@@ -166,7 +166,7 @@ mod tests {
     use std::io;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-    use wire::control::ToFront;
+    use ipc::control::ToFront;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Lane, lock};
-use wire::control::FromFront;
+use ipc::control::FromFront;
 
 /// Requests of which the median is told.
 const ENOUGH: usize = 9;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use wire::head;
-use wire::layout::{Activity, HEAD_SIZE, RECYCLES, Slot, Usage, plausible};
-use wire::ring::Memory as _;
-use wire::sys::ticks;
+use ipc::head;
+use ipc::layout::{Activity, HEAD_SIZE, RECYCLES, Slot, Usage, plausible};
+use ipc::ring::Memory as _;
+use ipc::sys::ticks;
 
 use super::{Lane, lock};
 
@@ -58,7 +58,7 @@ pub struct Count {
 pub struct Worker {
     /// Its process id.
     pub pid: u32,
-    /// [`wire::layout::Activity`].
+    /// [`ipc::layout::Activity`].
     pub activity: u32,
     /// Requests it has taken.
     pub requests: u64,

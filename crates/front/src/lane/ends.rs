@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use wire::control::{FromFront, RequestId};
-use wire::front::{self, Progress};
+use ipc::control::{FromFront, RequestId};
+use ipc::front::{self, Progress};
 
 use super::{Call, Lane, lock};
 use crate::refusal::Refusal;

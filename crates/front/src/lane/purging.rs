@@ -1,10 +1,10 @@
-//! What a lane's workers want purged from the cache of responses; see [`wire::purge`].
+//! What a lane's workers want purged from the cache of responses; see [`ipc::purge`].
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cache::purge::Purge;
-use wire::purge::Boxes;
+use ipc::purge::Boxes;
 
 use super::{Lane, lock};
 

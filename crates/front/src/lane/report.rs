@@ -1,9 +1,9 @@
-//! Makes the reports about an application that workers ask for; see [`wire::report`].
+//! Makes the reports about an application that workers ask for; see [`ipc::report`].
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use wire::report::Reporter;
+use ipc::report::Reporter;
 
 use super::{Lane, lock};
 use crate::settings::Application;

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, Wake};
 
-use wire::control::{Bodies as Said, ToFront};
-use wire::layout::{Geometry, MAX_DOORS};
-use wire::owner::{Owner, State};
-use wire::worker::{Next, Worker};
+use ipc::control::{Bodies as Said, ToFront};
+use ipc::layout::{Geometry, MAX_DOORS};
+use ipc::owner::{Owner, State};
+use ipc::worker::{Next, Worker};
 
 use super::*;
 use crate::connection::{Nobody, Peer};
@@ -43,7 +43,7 @@ impl Wake for Woken {
 
 fn lane() -> (Arc<Lane>, Worker, Arc<Told>) {
     let geometry = Geometry::new(4, 2, 1);
-    let descriptor = wire::slab::create(geometry).unwrap();
+    let descriptor = ipc::slab::create(geometry).unwrap();
     let slab = Slab::map(descriptor, geometry).unwrap();
     let worker = Worker::attach(descriptor, geometry, 1, 42, [-1; MAX_DOORS]).unwrap();
     let application = Application {

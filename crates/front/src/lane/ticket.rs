@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use wire::front::Progress;
-use wire::layout::Usage;
-use wire::sys::ticks;
+use ipc::front::Progress;
+use ipc::layout::Usage;
+use ipc::sys::ticks;
 
 use super::{Call, Lane, lock};
 use crate::connection::Connection;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use cache::key::Key;
 use http::Method;
-use wire::key::Origin;
+use ipc::key::Origin;
 
 use crate::derived;
 use crate::forwarded;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use cache::key::Key;
 use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode};
-use wire::key::{Key as LaneKey, split_port};
-use wire::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_MODE};
+use ipc::key::{Key as LaneKey, split_port};
+use ipc::layout::{BODY_RING, HEAD_SIZE, NOTE_HOST, NOTE_SNAPSHOT, NOTE_WORKER_MODE};
 
 use super::admit::Admitted;
 use super::beside::{Beside, First, Standing};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use ipc::layout::Usage;
 use tokio::task::{spawn_blocking, yield_now};
-use wire::layout::Usage;
 
 use super::Spool;
 use super::queue::{Part, Queue, Step};

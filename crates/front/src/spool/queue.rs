@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use bytes::Bytes;
-use wire::layout::Usage;
+use ipc::layout::Usage;
 
 use super::Spool;
 use super::store::{BLOCK, Block};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use ipc::layout::REPORT_SIZE;
 use serde::Serialize;
-use wire::layout::REPORT_SIZE;
 
 use super::process::{Process, seconds};
 use super::{Status, Values};

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
+use ipc::layout::Activity;
 use serde_json::{Value, json};
-use wire::layout::Activity;
 
 use crate::lane::{Running, Worker};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cache::purge::Purge;
+use ipc::control::FromFront;
 use rustix::fs::{MemfdFlags, SealFlags};
-use wire::control::FromFront;
 
 use crate::control::Link;
 

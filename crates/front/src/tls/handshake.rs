@@ -29,7 +29,7 @@ const NO_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// How long, and how many bytes, are read of a client that was told so: a connection with unread bytes would be reset.
 const LINGERING: (Duration, usize) = (Duration::from_secs(1), 64 * 1024);
 
-wire::table! {
+ipc::table! {
     /// What became of a handshake.
     pub enum Handshake: u8 {
         Full, "full": "complete, the client has seen the certificate";

@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ipc::control::FromFront;
 use rustix::net::sockopt::set_tcp_nodelay;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
-use wire::control::FromFront;
 
 use super::CONNECTIONS;
 use super::upstream_socket::{Kind, UpstreamSocket};

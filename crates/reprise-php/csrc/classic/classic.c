@@ -27,7 +27,7 @@
 #include "../core/snapshot_state.h"
 #include "../process/worker.h"
 #include "classic.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/head.h"
 #include "../core/worker_state.h"
 
@@ -62,7 +62,7 @@ static void run_request(void)
 	if (!request_claim()) {
 		return;
 	}
-	const struct wire_RequestHead *head = reprise_head();
+	const struct ipc_RequestHead *head = reprise_head();
 	const char *script = reprise_head_text(head->script);
 
 	zend_first_try
@@ -97,11 +97,11 @@ static void run_request(void)
 	}
 }
 
-void classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
+void classic_run(int slab, const struct ipc_Geometry *geometry, uint32_t slot, const int *eventfds)
 {
 	process_worker_attach(slab, geometry, slot, eventfds);
 	if (process_watch_forks() != 0) {
-		_exit(wire_Exit_Unhealthy);
+		_exit(ipc_Exit_Unhealthy);
 	}
 	process_limits_start();
 	data_begin(DATA_SHARES, true);
@@ -109,5 +109,5 @@ void classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, 
 		run_request();
 	}
 	process_end_if_spent();
-	_exit(wire_Exit_Success);
+	_exit(ipc_Exit_Success);
 }

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "wire.h"
+#include "ipc.h"
 
-_Noreturn void classic_run(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
+_Noreturn void classic_run(int slab, const struct ipc_Geometry *geometry, uint32_t slot, const int *eventfds);
 
 #endif

@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-#include "connection.h"
+#include "db_session.h"
 #include "../core/connections_state.h"
 #include "../interpose/traffic.h"
 

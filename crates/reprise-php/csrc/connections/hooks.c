@@ -132,10 +132,10 @@ static void give_up(int signal)
 {
 	(void)signal;
 	connections_hooks_failed();
-	wire_recycled(&reprise_worker->wire, wire_Recycle_Connection);
+	ipc_recycled(&reprise_worker->ipc, ipc_Recycle_Connection);
 	reprise_service_log("warning", "a function of reprise_after_fork() has not returned within 3 s",
 	                    "a fresh worker takes the place of this one, and requests open their own connections");
-	RAW1(SYS_exit_group, wire_Exit_Recycle);
+	RAW1(SYS_exit_group, ipc_Exit_Recycle);
 }
 
 static void set_alarm(time_t seconds)

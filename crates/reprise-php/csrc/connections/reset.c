@@ -49,7 +49,7 @@ bool connections_reset_one(struct kept_connection *connection)
 	if (RAW3(SYS_getrandom, random, sizeof random, 0) != sizeof random) {
 		return false;
 	}
-	size_t size = connection_reset(&connection->state, &random, &connection->last, &snapshot->connections.text);
+	size_t size = db_session_reset(&connection->state, &random, &connection->last, &snapshot->connections.text);
 	return size > 0
 	       && raw6(SYS_sendto, connection->number, (long)snapshot->connections.text, (long)size,
 	               MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0)
@@ -67,18 +67,18 @@ static enum confirmation judge_replies(struct kept_connection *connection, size_
                                        const char **why)
 {
 	*is_complete = true;
-	switch (connection_judge(&connection->state, snapshot->connections.replies, size)) {
-	case connection_RIGHT:
+	switch (db_session_judge(&connection->state, snapshot->connections.replies, size)) {
+	case db_session_RIGHT:
 		/* What the server has said before is over. */
 		connection->last[0] = 0;
 		return CONFIRMED;
-	case connection_INCOMPLETE: *is_complete = false; return NOT_NOW;
-	case connection_LANGUAGES:
+	case db_session_INCOMPLETE: *is_complete = false; return NOT_NOW;
+	case db_session_LANGUAGES:
 		return give_up(why,
 		               "PostgreSQL has an extension or a procedural language whose state no reset puts back, or a slot",
 		               NEVER);
-	case connection_GREETED: return give_up(why, "the server's init_connect would have to run after each reset", NEVER);
-	case connection_ENDED: return give_up(why, "the server has ended the session or interrupted its reset", LOST);
+	case db_session_GREETED: return give_up(why, "the server's init_connect would have to run after each reset", NEVER);
+	case db_session_ENDED: return give_up(why, "the server has ended the session or interrupted its reset", LOST);
 	default: return give_up(why, "the server has not confirmed a reset of the connection", NEVER);
 	}
 }
@@ -128,17 +128,17 @@ static const char *begin_reset(struct kept_connection *connection)
 	if (snapshot->notes.dirty & DIRTY_FORKED) {
 		return "a child process of a request had a kept connection";
 	}
-	if (connection_has_lasting(&connection->state)) {
+	if (db_session_has_lasting(&connection->state)) {
 		return "a request has sent a command whose effect no reset puts back";
 	}
-	if (!connection_is_at_end(&connection->state)) {
+	if (!db_session_is_at_end(&connection->state)) {
 		return "a request has left a message incomplete on a kept connection";
 	}
 	if (!connections_is_idle(connection)) {
 		return "a request has left replies unread on a kept connection";
 	}
 	/* The server may be busy for long, or block. */
-	if (connection_awaits_reply(&connection->state)) {
+	if (db_session_awaits_reply(&connection->state)) {
 		return "a request has not read the reply to what it has sent on a kept connection";
 	}
 	if (RAW3(SYS_fcntl, connection->number, F_SETFL, connection->flags) < 0 || !connections_reset_one(connection)) {
@@ -162,7 +162,7 @@ void connections_begin_reset(void)
 		const char *why = begin_reset(&all->of[i]);
 		if (why) {
 			connections_note_life(all->served < SHORT);
-			reprise_recycle(wire_Recycle_Connection, why);
+			reprise_recycle(ipc_Recycle_Connection, why);
 		}
 	}
 	if (all->served == SHORT) {
@@ -185,7 +185,7 @@ void connections_end_reset(void)
 			connections_note_life(all->served < SHORT);
 		}
 		if (found != CONFIRMED) {
-			reprise_recycle(wire_Recycle_Connection, why);
+			reprise_recycle(ipc_Recycle_Connection, why);
 		}
 	}
 }
@@ -195,13 +195,13 @@ void connections_leave_if_wanted(void)
 	const struct connections *all = &snapshot->connections;
 
 	if (all->is_to_leave) {
-		reprise_recycle(wire_Recycle_Connection, "a kept connection was closed; a fresh worker opens it again");
+		reprise_recycle(ipc_Recycle_Connection, "a kept connection was closed; a fresh worker opens it again");
 	}
 	if (all->is_waiting && connections_hooks_want_try()) {
-		reprise_recycle(wire_Recycle_Connection, "hooks have failed; a fresh worker tries again");
+		reprise_recycle(ipc_Recycle_Connection, "hooks have failed; a fresh worker tries again");
 	}
 	if (all->is_beyond && connections_hooks_want_one_more()) {
-		reprise_recycle(wire_Recycle_Connection, "fewer workers keep connections than may; a fresh one does");
+		reprise_recycle(ipc_Recycle_Connection, "fewer workers keep connections than may; a fresh one does");
 	}
 }
 
@@ -212,7 +212,7 @@ void connections_say_goodbye(void)
 
 	for (size_t i = 0; i < all->count; i++) {
 		uint8_t text[8];
-		size_t size = connection_goodbye((struct connection_state *)&all->of[i].state, &text);
+		size_t size = db_session_goodbye((struct db_session_state *)&all->of[i].state, &text);
 		if (interpose_connection_is_open(&all->of[i])) {
 			raw6(SYS_sendto, all->of[i].number, (long)text, (long)size, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
 		}

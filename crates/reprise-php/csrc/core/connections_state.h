@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-#include "connection.h"
+#include "db_session.h"
 
 /* Connections of a clone, and hooks of an application. */
 #define MOST_KEPT 8
@@ -29,7 +29,7 @@ struct kept_connection {
 	uint8_t last[6];   /* the last bytes that were received */
 	size_t said;
 	unsigned char sent[MOST_SAID]; /* by its hook */
-	struct connection_state state;
+	struct db_session_state state;
 };
 
 struct connections {
@@ -52,7 +52,7 @@ struct connections {
 	struct kept_connection of[MOST_KEPT];
 	ucontext_t php;                     /* where PHP would go on without what hooks have done */
 	ucontext_t before;                  /* the same without the hook that runs */
-	uint8_t text[connection_MOST_TEXT]; /* of a reset */
+	uint8_t text[db_session_MOST_TEXT]; /* of a reset */
 	uint8_t replies[MOST_REPLIES];
 	size_t adopted_count;
 	uint32_t adopted[MOST_ADOPTED]; /* pages of the image that are this clone's own */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "segment.h"
+#include "data_cache.h"
 #include "state.h"
 
 /* How values get to PHP code in this process. */
@@ -34,7 +34,7 @@ struct data_talk {
 
 /* In service memory: no rewind touches it. */
 struct data_state {
-	struct segment_process_state process;
+	struct data_cache_process_state process;
 	bool is_attached;
 	struct timespec began; /* when the prototype attached it, by the clock of files: it loads all code after that */
 	int door;              /* to the process that talks to other nodes; 0: there is none */

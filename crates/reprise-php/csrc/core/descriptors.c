@@ -5,11 +5,11 @@
 
 #include "descriptors.h"
 #include "raw.h"
-#include "wire.h"
+#include "ipc.h"
 
 int reprise_lift(int descriptor)
 {
-	long lifted = RAW3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, wire_SERVICE_DESCRIPTOR);
+	long lifted = RAW3(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, ipc_SERVICE_DESCRIPTOR);
 
 	if (lifted < 0) {
 		RAW3(SYS_fcntl, descriptor, F_SETFD, FD_CLOEXEC);

@@ -7,15 +7,15 @@
 #include "forker_link.h"
 #include "forker_state.h"
 #include "raw.h"
-#include "wire.h"
+#include "ipc.h"
 
 /* The socket takes the message at once, because the supervisor always reads. If the supervisor is gone, the lifeline
  * says so. */
-void reprise_forker_tell_with(struct forker *forker, const struct wire_FromForker *what, int attached)
+void reprise_forker_tell_with(struct forker *forker, const struct ipc_FromForker *what, int attached)
 {
-	uint8_t bytes[wire_MAX_PACKET];
+	uint8_t bytes[ipc_MAX_PACKET];
 	_Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec part = {bytes, wire_write_message(what, &bytes)};
+	struct iovec part = {bytes, ipc_write_message(what, &bytes)};
 	struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
 
 	if (attached >= 0) {
@@ -31,7 +31,7 @@ void reprise_forker_tell_with(struct forker *forker, const struct wire_FromForke
 	}
 }
 
-void reprise_forker_tell(struct forker *forker, const struct wire_FromForker *what)
+void reprise_forker_tell(struct forker *forker, const struct ipc_FromForker *what)
 {
 	reprise_forker_tell_with(forker, what, -1);
 }

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "state.h"
-#include "wire.h"
+#include "ipc.h"
 
 /* Bytes of a packet: frames that do not fit are left out. */
 #define PROFILE_PACKET 16384
@@ -33,7 +33,7 @@ struct profile {
 
 /* Templates a prototype may have: those of its lanes, and some on their way out. */
 #define MAX_TEMPLATES 32
-_Static_assert(MAX_TEMPLATES >= 2 * wire_MAX_LANES, "each lane may have an old and a new template");
+_Static_assert(MAX_TEMPLATES >= 2 * ipc_MAX_LANES, "each lane may have an old and a new template");
 
 struct forker;
 
@@ -42,7 +42,7 @@ struct forker;
 struct forker_methods {
 	long (*fork_worker)(struct forker *, uint32_t slot);
 	/* NULL in a template. Owns the two descriptors. */
-	long (*fork_template)(struct forker *, enum wire_Isolation isolation, int control, int head);
+	long (*fork_template)(struct forker *, enum ipc_Isolation isolation, int control, int head);
 	/* NULL in a template. Owns the two descriptors. */
 	void (*answer)(struct forker *, int question, int answer);
 	/* What the supervisor is to know; before each Pong. */
@@ -68,16 +68,16 @@ struct forker {
 	int signals;  /* signalfd for SIGCHLD */
 	int watcher;  /* pipe of the watcher; -1: there is none */
 	int slab;     /* -1 until the supervisor has sent one */
-	struct wire_Geometry geometry;
+	struct ipc_Geometry geometry;
 	uint64_t epoch;
-	int eventfds[wire_MAX_DOORS];
+	int eventfds[ipc_MAX_DOORS];
 	bool draining;
 	struct profile profile;
 	uint32_t alive;
 	uint32_t
 	    place; /* of the next worker: the lowest that is free. A slot may still be in use when its worker has ended. */
 	/* In no order. Workers of an earlier epoch may still run when their slots have new workers. */
-	struct forker_child children[2 * wire_MAX_SLOTS + MAX_TEMPLATES];
+	struct forker_child children[2 * ipc_MAX_SLOTS + MAX_TEMPLATES];
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The head of the request that the worker has claimed, or that a boot was given: the worker's own copy of it.
- * wire/src/head.rs has its layout. PHP trusts the front, which has written the offsets; debug builds assert them.
+ * ipc/src/head.rs has its layout. PHP trusts the front, which has written the offsets; debug builds assert them.
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -10,18 +10,18 @@
 #include <string.h>
 
 #include "head.h"
-#include "wire.h"
+#include "ipc.h"
 #include "worker_state.h"
 
 /* Bytes of a path in a message. */
 #define MOST_OF_PATH 512
 
-const struct wire_RequestHead *reprise_head(void)
+const struct ipc_RequestHead *reprise_head(void)
 {
-	return (const struct wire_RequestHead *)reprise_worker->head;
+	return (const struct ipc_RequestHead *)reprise_worker->head;
 }
 
-const char *reprise_head_text(struct wire_Span span)
+const char *reprise_head_text(struct ipc_Span span)
 {
 	ZEND_ASSERT(span.offset + span.length < sizeof reprise_worker->head);
 	return span.offset ? (const char *)reprise_worker->head + span.offset : "";
@@ -29,16 +29,16 @@ const char *reprise_head_text(struct wire_Span span)
 
 void reprise_forget_variables(void)
 {
-	((struct wire_RequestHead *)reprise_worker->head)->variables = 0;
+	((struct ipc_RequestHead *)reprise_worker->head)->variables = 0;
 }
 
 void reprise_each_variable(bool (*each)(const char *, uint32_t, const char *, uint32_t, void *), void *context)
 {
-	const struct wire_RequestHead *head = reprise_head();
+	const struct ipc_RequestHead *head = reprise_head();
 	const unsigned char *at = (const unsigned char *)(head + 1);
 
 	for (uint32_t i = 0; i < head->variables; i++) {
-		const struct wire_Variable *sizes = (const struct wire_Variable *)at;
+		const struct ipc_Variable *sizes = (const struct ipc_Variable *)at;
 		const char *name = (const char *)(sizes + 1);
 		const char *value = name + sizes->name + 1;
 		size_t bytes = sizeof *sizes + sizes->name + sizes->value + 2;

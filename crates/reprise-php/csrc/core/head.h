@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire.h"
+#include "ipc.h"
 
-const struct wire_RequestHead *reprise_head(void);
-const char *reprise_head_text(struct wire_Span span);
+const struct ipc_RequestHead *reprise_head(void);
+const char *reprise_head_text(struct ipc_Span span);
 /* The request is over: nothing that follows belongs to it. */
 void reprise_forget_variables(void);
 /* A variable of the request by its name. NULL outside of a request. */

@@ -16,16 +16,16 @@
 #include "log.h"
 #include "options.h"
 #include "raw.h"
-#include "wire.h"
+#include "ipc.h"
 
 const char *reprise_log_level(unsigned number)
 {
-	static const char *const levels[] = wire_LEVELS;
+	static const char *const levels[] = ipc_LEVELS;
 
 	return levels[number % (sizeof levels / sizeof *levels)];
 }
 
-static const char message_mark[] = {wire_MESSAGE_MARK, 0};
+static const char message_mark[] = {ipc_MESSAGE_MARK, 0};
 
 /* This runs on the service stack, where libc's time zones may not be used. */
 static void add_time(struct raw_text *text)
@@ -35,7 +35,7 @@ static void add_time(struct raw_text *text)
 	char time[sizeof digits + 2] = "";
 
 	RAW2(SYS_clock_gettime, CLOCK_REALTIME, &now);
-	wire_timestamp((uint64_t)now.tv_sec, &digits);
+	ipc_timestamp((uint64_t)now.tv_sec, &digits);
 	for (size_t i = 0; i < sizeof digits; i++) {
 		time[i] = (char)digits[i];
 	}
@@ -80,7 +80,7 @@ struct part {
 static void send_part(struct part *part, bool is_last)
 {
 	if (!is_last) {
-		part->bytes[part->size++] = wire_MORE_MARK;
+		part->bytes[part->size++] = ipc_MORE_MARK;
 	}
 	part->bytes[part->size++] = '\n';
 	(void)!write(STDERR_FILENO, part->bytes, part->size);

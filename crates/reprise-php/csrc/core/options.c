@@ -85,11 +85,11 @@ static bool append(const char ***list, size_t *count, const char *text)
 
 static bool choose_isolation(const char *word)
 {
-	static const char *const words[] = wire_ISOLATIONS;
+	static const char *const words[] = ipc_ISOLATIONS;
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-		if (i != wire_Isolation_WorkerMode && strcmp(word, words[i]) == 0) {
-			reprise_options.isolation = (enum wire_Isolation)i;
+		if (i != ipc_Isolation_WorkerMode && strcmp(word, words[i]) == 0) {
+			reprise_options.isolation = (enum ipc_Isolation)i;
 			return true;
 		}
 	}

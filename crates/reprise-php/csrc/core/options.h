@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire.h"
+#include "ipc.h"
 
 struct reprise_options {
 	const char *name;          /* of the application */
@@ -34,7 +34,7 @@ struct reprise_options {
 	uint64_t max_requests;   /* of a worker; 0: any number */
 	uint64_t max_age;        /* seconds of a worker; 0: any */
 	uint64_t max_memory_kib; /* of a worker, after a request; 0: any */
-	enum wire_Isolation isolation;
+	enum ipc_Isolation isolation;
 	char oom_score[16];    /* of workers, for /proc/self/oom_score_adj */
 	int data_file;         /* memory file of the data cache; -1: there is none */
 	uint64_t data_address; /* where it is mapped in all processes of the application */

@@ -3,7 +3,7 @@
 #include "raw.h"
 #include "recycle.h"
 #include "snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "worker_state.h"
 
 static void (*say_goodbye)(void);
@@ -27,7 +27,7 @@ void reprise_blame(const char *what, uintptr_t address)
 	snapshot->notes.culprit[text.size] = 0;
 }
 
-void reprise_recycle(enum wire_Recycle why, const char *detail)
+void reprise_recycle(enum ipc_Recycle why, const char *detail)
 {
 	struct raw_text text = {0};
 	uint8_t word[16];
@@ -35,19 +35,19 @@ void reprise_recycle(enum wire_Recycle why, const char *detail)
 	if (snapshot->is_trial) {
 		reprise_service_log("error", "the script cannot be booted: no worker can start from its snapshot", detail);
 		for (;;) {
-			RAW1(SYS_exit_group, wire_Exit_NotBooted);
+			RAW1(SYS_exit_group, ipc_Exit_NotBooted);
 		}
 	}
-	wire_recycle_word(why, &word);
+	ipc_recycle_word(why, &word);
 	raw_add(&text, "recycled: ");
 	raw_add(&text, (const char *)word);
 	text.bytes[text.size] = 0;
-	wire_recycled(&reprise_worker->wire, why);
+	ipc_recycled(&reprise_worker->ipc, why);
 	if (say_goodbye) {
 		say_goodbye();
 	}
-	reprise_service_log(why == wire_Recycle_Audit ? "error" : "notice", text.bytes, detail);
+	reprise_service_log(why == ipc_Recycle_Audit ? "error" : "notice", text.bytes, detail);
 	for (;;) {
-		RAW1(SYS_exit_group, wire_Exit_Recycle);
+		RAW1(SYS_exit_group, ipc_Exit_Recycle);
 	}
 }

@@ -11,7 +11,7 @@
 
 #include "connections_state.h"
 #include "raw.h"
-#include "wire.h"
+#include "ipc.h"
 #include "state.h"
 
 struct lessons;
@@ -197,11 +197,11 @@ struct snapshot_watch {
 };
 
 struct snapshot_state {
-	enum wire_Isolation isolation; /* chosen by template.c */
-	bool is_per_host;              /* it serves requests of the host and scheme of its boot alone; serve.c */
-	bool is_trial;                 /* a clone that only shows whether others can start; clone.c */
-	ucontext_t php;                /* where reprise_snapshot() returns */
-	ucontext_t service;            /* where a clone's loop goes on */
+	enum ipc_Isolation isolation; /* chosen by template.c */
+	bool is_per_host;             /* it serves requests of the host and scheme of its boot alone; serve.c */
+	bool is_trial;                /* a clone that only shows whether others can start; clone.c */
+	ucontext_t php;               /* where reprise_snapshot() returns */
+	ucontext_t service;           /* where a clone's loop goes on */
 	struct snapshot_image image;
 	struct snapshot_kernel kernel;
 	struct snapshot_signals signals;
@@ -215,7 +215,7 @@ struct snapshot_state {
 /* Whether clones are rewound; otherwise each ends after its request. */
 static inline bool snapshot_rewinds(void)
 {
-	return snapshot->isolation == wire_Isolation_Userfaultfd || snapshot->isolation == wire_Isolation_SoftDirty;
+	return snapshot->isolation == ipc_Isolation_Userfaultfd || snapshot->isolation == ipc_Isolation_SoftDirty;
 }
 
 #endif

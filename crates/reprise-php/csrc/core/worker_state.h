@@ -8,14 +8,14 @@
 #include <sys/types.h>
 
 #include "state.h"
-#include "wire.h"
+#include "ipc.h"
 
 /* How far a request has come: callbacks depend on it. */
 enum reprise_stage { REPRISE_STARTING, REPRISE_RUNNING, REPRISE_ENDING };
 
 /* All zero in the prototype. It lies in service memory, which no rewind touches. */
 struct worker_state {
-	struct wire_worker_state wire;
+	struct ipc_worker_state ipc;
 	uint32_t slot;
 	uint32_t place; /* of a clone, see struct forker */
 	pid_t pid;
@@ -34,7 +34,7 @@ struct worker_state {
 	uint64_t processor_ns; /* of this process when the request began; only if we measure */
 	size_t peak;           /* most memory of PHP; 0 until PHP is about to reset its own count */
 	/* A copy of the request head: PHP reads it after fastcgi_finish_request(), too. */
-	_Alignas(16) unsigned char head[wire_HEAD_SIZE];
+	_Alignas(16) unsigned char head[ipc_HEAD_SIZE];
 };
 
 #endif

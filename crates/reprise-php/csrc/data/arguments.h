@@ -11,7 +11,7 @@
 #define DATA_MOST_SECONDS 1000000000
 
 struct data_tags {
-	struct segment_ValueTag tags[segment_MOST_VALUE_TAGS];
+	struct data_cache_ValueTag tags[data_cache_MOST_VALUE_TAGS];
 	size_t count;
 };
 
@@ -21,8 +21,8 @@ bool data_read_tags(struct data_tags *tags, HashTable *names, uint32_t argument)
 bool data_seconds(zend_long seconds, uint32_t argument, uint64_t *milliseconds);
 
 /* Also a value that is stale. */
-bool data_find(const zend_string *key, struct segment_Value *found);
+bool data_find(const zend_string *key, struct data_cache_Value *found);
 /* Whether the value of a key is this string, and is not stale. */
-bool data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found);
+bool data_is_string(const zend_string *key, const zend_string *text, struct data_cache_Value *found);
 
 #endif

@@ -31,7 +31,7 @@ static void become_answerer(struct forker *forker, pid_t parent)
 	(void)setrlimit(RLIMIT_CPU, &time);
 	(void)setrlimit(RLIMIT_CORE, &none);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
-		_exit(wire_Exit_Unhealthy);
+		_exit(ipc_Exit_Unhealthy);
 	}
 }
 
@@ -47,7 +47,7 @@ void data_question(struct forker *forker, int question, int answer)
 		if (pid == 0) {
 			become_answerer(forker, parent);
 			data_begin(DATA_COPIES, false);
-			segment_answer(&reprise_data->process, question, answer, data_now(), data_show);
+			data_cache_answer(&reprise_data->process, question, answer, data_now(), data_show);
 			data_leave();
 			_exit(0);
 		}
@@ -61,14 +61,14 @@ void data_question(struct forker *forker, int question, int answer)
 
 void data_tell_counts(struct forker *forker)
 {
-	struct segment_Statistics is;
+	struct data_cache_Statistics is;
 
 	if (!reprise_data->is_attached) {
 		return;
 	}
-	segment_statistics(&reprise_data->process, data_now(), &is);
-	struct wire_FromForker message = {
-	    .tag = wire_FromForker_DataCounts,
+	data_cache_statistics(&reprise_data->process, data_now(), &is);
+	struct ipc_FromForker message = {
+	    .tag = ipc_FromForker_DataCounts,
 	    .data_counts = {.counts =
 	                        {
 	                            .hits = is.counted[0],

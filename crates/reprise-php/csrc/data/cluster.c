@@ -54,13 +54,13 @@ static bool read_names(struct data_tags *tags, const zend_string *names)
 
 	tags->count = 0;
 	while (at < end) {
-		if ((size_t)(end - at) < sizeof size || tags->count == segment_MOST_VALUE_TAGS) {
+		if ((size_t)(end - at) < sizeof size || tags->count == data_cache_MOST_VALUE_TAGS) {
 			return false;
 		}
 		memcpy(&size, at, sizeof size);
 		at += sizeof size;
 		if (size == 0 || (size_t)(end - at) < size
-		    || !segment_tag(&reprise_data->process, (const uint8_t *)at, size, &tags->tags[tags->count])) {
+		    || !data_cache_tag(&reprise_data->process, (const uint8_t *)at, size, &tags->tags[tags->count])) {
 			return false;
 		}
 		tags->count++;
@@ -77,12 +77,12 @@ struct before {
 
 static struct before look(const zend_string *key)
 {
-	struct segment_process_state *process = &reprise_data->process;
+	struct data_cache_process_state *process = &reprise_data->process;
 
 	return (struct before){
-	    .news = segment_news(process),
-	    .touches = segment_touches(process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key)),
-	    .flushes = segment_flushes(process),
+	    .news = data_cache_news(process),
+	    .touches = data_cache_touches(process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key)),
+	    .flushes = data_cache_flushes(process),
 	};
 }
 
@@ -92,7 +92,7 @@ static void keep(zend_string *key, const struct talk_reply *reply, const struct 
 	struct data_tags tags;
 	uint64_t soft = reply->head.first, hard = reply->head.second;
 
-	if (!read_names(&tags, reply->tags) || segment_news(&reprise_data->process) != before->news) {
+	if (!read_names(&tags, reply->tags) || data_cache_news(&reprise_data->process) != before->news) {
 		return;
 	}
 	struct data_order order = {
@@ -129,7 +129,7 @@ static enum cluster_answer take(zend_string *key, struct talk_reply *reply, cons
 
 static enum cluster_answer answer_of(const struct talk_reply *reply)
 {
-	switch ((enum segment_Word)reply->head.word) {
+	switch ((enum data_cache_Word)reply->head.word) {
 	case Mine: return CLUSTER_MINE;
 	case Held: return CLUSTER_HELD;
 	case Done: return CLUSTER_DONE;
@@ -139,7 +139,7 @@ static enum cluster_answer answer_of(const struct talk_reply *reply)
 }
 
 /* A question with a conversation of its own. */
-static enum cluster_answer ask(struct segment_Head head, const struct talk_parts *parts, uint64_t wait,
+static enum cluster_answer ask(struct data_cache_Head head, const struct talk_parts *parts, uint64_t wait,
                                struct talk_reply *reply)
 {
 	int talk = data_talk_open();
@@ -159,7 +159,8 @@ enum cluster_answer data_cluster_fetch(zend_string *key, zval *result)
 		return CLUSTER_AWAY;
 	}
 	struct before before = look(key);
-	enum cluster_answer answer = ask((struct segment_Head){.word = Get}, &(struct talk_parts){.key = key}, 0, &reply);
+	enum cluster_answer answer =
+	    ask((struct data_cache_Head){.word = Get}, &(struct talk_parts){.key = key}, 0, &reply);
 	if (answer != CLUSTER_VALUE) {
 		return answer;
 	}
@@ -177,7 +178,7 @@ enum cluster_answer data_cluster_turn(const struct data_order *order, uint64_t w
                                       zval *result)
 {
 	struct talk_reply reply;
-	struct segment_Head head = {.word = Lease, .flag = age > 0, .first = wait, .second = age};
+	struct data_cache_Head head = {.word = Lease, .flag = age > 0, .first = wait, .second = age};
 
 	*talk = -1;
 	if (!data_talk_is_possible() || (*talk = data_talk_open()) < 0) {
@@ -198,9 +199,9 @@ enum cluster_answer data_cluster_turn(const struct data_order *order, uint64_t w
 	return reply.head.word == Value ? take(order->key, &reply, &before, result) : answer_of(&reply);
 }
 
-static struct segment_Head put_head(const struct data_order *order, uint32_t flag, enum data_kind kind)
+static struct data_cache_Head put_head(const struct data_order *order, uint32_t flag, enum data_kind kind)
 {
-	return (struct segment_Head){
+	return (struct data_cache_Head){
 	    .word = Put,
 	    .flag = flag,
 	    .kind = (uint32_t)kind,
@@ -237,19 +238,19 @@ void data_cluster_computed(int talk, const struct data_order *order, HashTable *
 static enum cluster_answer owe(void)
 {
 	if (reprise_data->is_attached && reprise_data->door) {
-		segment_owe(&reprise_data->process);
+		data_cache_owe(&reprise_data->process);
 	}
 	return CLUSTER_AWAY;
 }
 
-static enum cluster_answer change(struct segment_Head head, const struct talk_parts *parts, uint64_t wait,
+static enum cluster_answer change(struct data_cache_Head head, const struct talk_parts *parts, uint64_t wait,
                                   struct talk_reply *reply)
 {
 	*reply = (struct talk_reply){0};
 	if (!reprise_data->is_attached || reprise_data->door == 0) {
 		return CLUSTER_AWAY;
 	}
-	if (!segment_talker_is_alive(&reprise_data->process, data_now())) {
+	if (!data_cache_talker_is_alive(&reprise_data->process, data_now())) {
 		return owe();
 	}
 	enum cluster_answer answer = ask(head, parts, wait, reply);
@@ -268,7 +269,7 @@ enum cluster_answer data_cluster_store(const struct data_order *order, HashTable
 	if (!reprise_data->is_attached || reprise_data->door == 0) {
 		return CLUSTER_AWAY;
 	}
-	if (!segment_talker_is_alive(&reprise_data->process, data_now())) {
+	if (!data_cache_talker_is_alive(&reprise_data->process, data_now())) {
 		return owe();
 	}
 	zend_string *bytes = data_encode(value, &kind), *names = names_of(tags);
@@ -279,7 +280,7 @@ enum cluster_answer data_cluster_store(const struct data_order *order, HashTable
 		/* Here the same fails, or the value is too large for others: they must not find the old one. */
 		return engine_has_exception() ? CLUSTER_AWAY : data_cluster_delete(order->key, NULL);
 	}
-	struct segment_Head head = put_head(order, only_new ? PUT_NEW : PUT_CHANGED, kind);
+	struct data_cache_Head head = put_head(order, only_new ? PUT_NEW : PUT_CHANGED, kind);
 	head.word = only_if ? Swap : Put;
 	struct talk_parts parts = {.key = order->key, .tags = names, .value = bytes, .old = only_if};
 	head.flag = only_if ? 0 : head.flag;
@@ -294,7 +295,7 @@ enum cluster_answer data_cluster_store(const struct data_order *order, HashTable
 enum cluster_answer data_cluster_increment(const struct data_order *order, zend_long by, zend_long *sum)
 {
 	struct talk_reply reply;
-	struct segment_Head head = {.word = Add, .first = (uint64_t)by, .second = order->ttl};
+	struct data_cache_Head head = {.word = Add, .first = (uint64_t)by, .second = order->ttl};
 
 	enum cluster_answer answer = change(head, &(struct talk_parts){.key = order->key}, 0, &reply);
 	*sum = (zend_long)reply.head.first;
@@ -304,10 +305,10 @@ enum cluster_answer data_cluster_increment(const struct data_order *order, zend_
 enum cluster_answer data_cluster_delete(zend_string *key, zend_string *only_if)
 {
 	struct talk_reply reply;
-	struct segment_Head head = {.word = Tell, .flag = TELL_KEY, .first = TELL_MS};
+	struct data_cache_Head head = {.word = Tell, .flag = TELL_KEY, .first = TELL_MS};
 
 	if (only_if) {
-		head = (struct segment_Head){.word = Swap, .flag = 1};
+		head = (struct data_cache_Head){.word = Swap, .flag = 1};
 	}
 	return change(head, &(struct talk_parts){.key = key, .old = only_if}, TELL_MS, &reply);
 }
@@ -315,7 +316,7 @@ enum cluster_answer data_cluster_delete(zend_string *key, zend_string *only_if)
 void data_cluster_invalidate(HashTable *tags)
 {
 	struct talk_reply reply;
-	struct segment_Head head = {.word = Tell, .flag = tags ? TELL_TAGS : TELL_ALL, .first = TELL_MS};
+	struct data_cache_Head head = {.word = Tell, .flag = tags ? TELL_TAGS : TELL_ALL, .first = TELL_MS};
 	zend_string *names = names_of(tags);
 
 	(void)change(head, &(struct talk_parts){.tags = names}, TELL_MS, &reply);
@@ -327,7 +328,7 @@ void data_cluster_invalidate(HashTable *tags)
 void data_cluster_purge(const zend_string *text)
 {
 	struct talk_reply reply;
-	struct segment_Head head = {.word = Tell, .flag = TELL_PURGE, .first = TELL_MS};
+	struct data_cache_Head head = {.word = Tell, .flag = TELL_PURGE, .first = TELL_MS};
 
 	(void)change(head, &(struct talk_parts){.value = text}, TELL_MS, &reply);
 }
@@ -352,7 +353,7 @@ enum cluster_answer data_cluster_lock(zend_string *name, uint64_t milliseconds)
 		/* Too many at once. Another node may have it. */
 		return CLUSTER_HELD;
 	}
-	struct segment_Head head = {.word = Lock, .first = milliseconds};
+	struct data_cache_Head head = {.word = Lock, .first = milliseconds};
 	if (!data_talk_ask(talk, head, &(struct talk_parts){.key = name}, PATIENCE, &reply)) {
 		return CLUSTER_AWAY;
 	}

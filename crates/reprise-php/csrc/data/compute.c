@@ -49,7 +49,7 @@ struct computation {
 	HashTable *tags; /* may be NULL */
 	zend_long ttl;
 	uint64_t stale;
-	struct segment_Leased leased;
+	struct data_cache_Leased leased;
 	bool has_lease;
 	uint64_t age; /* milliseconds since the value was stored that this replaces; 0: there is none */
 };
@@ -61,16 +61,16 @@ static struct {
 	bool is_last;
 } later;
 
-static enum lease ask_lease(const zend_string *key, struct segment_Leased *leased)
+static enum lease ask_lease(const zend_string *key, struct data_cache_Leased *leased)
 {
-	return (enum lease)segment_lease(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), 0,
-	                                 data_now(), LEASE_MS, leased);
+	return (enum lease)data_cache_lease(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), 0,
+	                                    data_now(), LEASE_MS, leased);
 }
 
 static void give_back(struct computation *computation)
 {
 	if (computation->has_lease) {
-		segment_release(&reprise_data->process, &computation->leased);
+		data_cache_release(&reprise_data->process, &computation->leased);
 		computation->has_lease = false;
 	}
 }
@@ -103,8 +103,8 @@ static bool compute(struct computation *computation, uint64_t wait, uint64_t age
 	/* Everything from here on that is done to the key or its tags concerns the value. */
 	if (reprise_data->is_attached) {
 		order.number =
-		    segment_touches(&reprise_data->process, (const uint8_t *)ZSTR_VAL(order.key), ZSTR_LEN(order.key));
-		order.flush = segment_flushes(&reprise_data->process);
+		    data_cache_touches(&reprise_data->process, (const uint8_t *)ZSTR_VAL(order.key), ZSTR_LEN(order.key));
+		order.flush = data_cache_flushes(&reprise_data->process);
 	}
 	if (!data_read_tags(&tags, computation->tags, 5)) {
 		give_back(computation);
@@ -127,7 +127,7 @@ static bool compute(struct computation *computation, uint64_t wait, uint64_t age
 	if (is_computed && reprise_data->is_attached) {
 		uint64_t took = (raw_nanoseconds() - began) / 1000;
 		order.cost = took > UINT32_MAX ? UINT32_MAX : (uint32_t)took;
-		segment_count(&reprise_data->process, COMPUTED);
+		data_cache_count(&reprise_data->process, COMPUTED);
 		/* A callable that sets the time to 0 or less wants its result not to be kept. */
 		if (computation->ttl > 0 || computation->ttl == ZEND_LONG_MAX) {
 			order.ttl = computation->ttl >= DATA_MOST_SECONDS ? 0 : (uint64_t)computation->ttl * 1000;
@@ -218,7 +218,7 @@ static bool do_later(const struct computation *computation)
  * so that of many workers one begins before the end (Vattani, Chierichetti, Lowenstein: Optimal Probabilistic Cache
  * Stampede Prevention, 2015). The clock's last digits are random enough.
  */
-static bool is_early(const struct segment_Value *found, double early, uint64_t now)
+static bool is_early(const struct data_cache_Value *found, double early, uint64_t now)
 {
 	if (found->soft == 0 || early <= 0) {
 		return false;
@@ -235,7 +235,7 @@ static void throw_own(const zend_string *key)
 }
 
 /* A value that is there, or one that replaces it. False: it cannot be read. */
-static bool give_found(struct computation *computation, struct segment_Value *found, double early, zval *result)
+static bool give_found(struct computation *computation, struct data_cache_Value *found, double early, zval *result)
 {
 	uint64_t now = data_now();
 	bool is_stale = found->soft != 0 && found->soft <= now;
@@ -245,7 +245,7 @@ static bool give_found(struct computation *computation, struct segment_Value *fo
 		return false;
 	}
 	if (!is_stale && !is_early(found, early, now)) {
-		segment_count(&reprise_data->process, HITS);
+		data_cache_count(&reprise_data->process, HITS);
 		ZVAL_COPY_VALUE(result, &old);
 		return true;
 	}
@@ -260,14 +260,14 @@ static bool give_found(struct computation *computation, struct segment_Value *fo
 			(void)engine_report_exception("a value of the data cache could not be renewed, and the old one is used");
 		}
 	}
-	segment_count(&reprise_data->process, is_stale ? STALE : HITS);
+	data_cache_count(&reprise_data->process, is_stale ? STALE : HITS);
 	ZVAL_COPY_VALUE(result, &old);
 	return true;
 }
 
 /* Waits for another who computes the value. True: `found` is there. */
-static bool await(const struct computation *computation, struct segment_Value *found,
-                  const struct segment_Leased *leased, uint64_t until)
+static bool await(const struct computation *computation, struct data_cache_Value *found,
+                  const struct data_cache_Leased *leased, uint64_t until)
 {
 	uint64_t now = data_now();
 
@@ -275,7 +275,7 @@ static bool await(const struct computation *computation, struct segment_Value *f
 		return false;
 	}
 	reprise_data->wait = (struct data_wait){ZSTR_VAL(computation->key), ZSTR_LEN(computation->key), leased->owner};
-	segment_wait(&reprise_data->process, leased, until - now < LOOK_MS ? (uint32_t)(until - now) : LOOK_MS);
+	data_cache_wait(&reprise_data->process, leased, until - now < LOOK_MS ? (uint32_t)(until - now) : LOOK_MS);
 	reprise_data->wait.key = NULL;
 	return data_find(computation->key, found);
 }
@@ -293,7 +293,7 @@ static bool may_compute(struct computation *computation)
 
 static void answer(struct computation *computation, double early, zval *result)
 {
-	struct segment_Value found;
+	struct data_cache_Value found;
 	uint64_t began = data_now(), until = began + reprise_options.data_wait;
 	bool has_waited = false;
 
@@ -316,7 +316,7 @@ static void answer(struct computation *computation, double early, zval *result)
 			is_found = data_find(computation->key, &found);
 			if (is_found && data_give(result, &found)) {
 				give_back(computation);
-				segment_count(&reprise_data->process, HITS);
+				data_cache_count(&reprise_data->process, HITS);
 				return;
 			}
 			if (!may_compute(computation)) {
@@ -326,13 +326,13 @@ static void answer(struct computation *computation, double early, zval *result)
 		bool is_over = data_now() >= until || engine_is_interrupted();
 		if (lease != HELD || is_over) {
 			uint64_t now = data_now();
-			segment_count(&reprise_data->process, MISSES);
+			data_cache_count(&reprise_data->process, MISSES);
 			(void)compute(computation, is_over || now >= until ? 0 : until - now, 0, result);
 			return;
 		}
 		if (!has_waited) {
 			has_waited = true;
-			segment_count(&reprise_data->process, WAITS);
+			data_cache_count(&reprise_data->process, WAITS);
 		}
 		is_found = await(computation, &found, &computation->leased, until);
 	}

@@ -38,8 +38,8 @@ static int attach(int file)
 {
 	uint8_t build[64] = {0};
 
-	int failed = segment_attach(&reprise_data->process, file, reprise_options.data_address, reprise_options.data_size,
-	                            build, identity(build, sizeof build), relocate);
+	int failed = data_cache_attach(&reprise_data->process, file, reprise_options.data_address,
+	                               reprise_options.data_size, build, identity(build, sizeof build), relocate);
 	/* Code of the application must not find it. The mappings stay. */
 	close(file);
 	return failed;
@@ -85,7 +85,7 @@ void data_attach(void)
 	clock_gettime(CLOCK_REALTIME, &reprise_data->began);
 	if (reprise_data->is_attached) {
 		reprise_data->door = reprise_options.data_store > 0 ? reprise_options.data_store : 0;
-		segment_set_store(&reprise_data->process, reprise_data->door > 0, reprise_options.data_staleness);
+		data_cache_set_store(&reprise_data->process, reprise_data->door > 0, reprise_options.data_staleness);
 		engine_included_paths_copy(reprise_options.data_address, reprise_options.data_size);
 	} else {
 		reprise_log_line(
@@ -110,7 +110,7 @@ void data_begin(enum data_use use, bool stays)
 {
 	reprise_data->use = use;
 	if (reprise_data->is_attached) {
-		segment_begin(&reprise_data->process, stays ? populate : NULL);
+		data_cache_begin(&reprise_data->process, stays ? populate : NULL);
 	}
 }
 
@@ -118,7 +118,7 @@ void data_release(void)
 {
 	if (reprise_data->is_attached) {
 		data_talk_end();
-		segment_release_all(&reprise_data->process);
+		data_cache_release_all(&reprise_data->process);
 	}
 }
 
@@ -126,33 +126,33 @@ void data_end_request(void)
 {
 	if (reprise_data->is_attached) {
 		data_talk_end();
-		segment_end_request(&reprise_data->process);
+		data_cache_end_request(&reprise_data->process);
 	}
 }
 
 void data_leave(void)
 {
 	if (reprise_data->is_attached) {
-		segment_leave(&reprise_data->process);
+		data_cache_leave(&reprise_data->process);
 	}
 }
 
 void data_reaped(pid_t pid)
 {
 	if (reprise_data->is_attached) {
-		segment_sweep(&reprise_data->process, (uint32_t)pid);
+		data_cache_sweep(&reprise_data->process, (uint32_t)pid);
 	}
 }
 
 static uint32_t before_fork(void)
 {
-	return reprise_data && reprise_data->is_attached ? segment_before_fork(&reprise_data->process) : 0;
+	return reprise_data && reprise_data->is_attached ? data_cache_before_fork(&reprise_data->process) : 0;
 }
 
 static void after_fork(uint32_t place, pid_t child)
 {
 	if (place > 0) {
-		segment_after_fork(&reprise_data->process, place, child > 0 ? (uint32_t)child : 0);
+		data_cache_after_fork(&reprise_data->process, place, child > 0 ? (uint32_t)child : 0);
 	}
 }
 
@@ -161,7 +161,7 @@ static void in_child(uint32_t place)
 	if (reprise_data && reprise_data->is_attached) {
 		data_talk_leave();
 	}
-	if (reprise_data && reprise_data->is_attached && !segment_in_child(&reprise_data->process, place)) {
+	if (reprise_data && reprise_data->is_attached && !data_cache_in_child(&reprise_data->process, place)) {
 		/* It cannot say any longer that it holds values, and their memory may be used again. */
 		RAW1(SYS_exit_group, 1);
 	}

@@ -1,5 +1,5 @@
 /*
- * The data cache: PHP values that all workers of an application share (crates/segment is the memory).
+ * The data cache: PHP values that all workers of an application share (crates/data-cache is the memory).
  *
  * data.c     the segment in this process: attached by the prototype; begins with a process, ends with a request
  * values.c   from PHP's values to those of the segment, and back
@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "segment.h"
+#include "data_cache.h"
 #include "../core/state.h"
 #include "../core/fork_hooks.h"
 #include "../core/data_state.h"

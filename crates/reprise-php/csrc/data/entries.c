@@ -14,8 +14,8 @@ enum { HITS = 0, MISSES = 1, STALE = 2 };
 
 bool data_key(const zend_string *key, uint32_t argument)
 {
-	if (ZSTR_LEN(key) == 0 || ZSTR_LEN(key) > segment_MOST_KEY) {
-		zend_argument_value_error(argument, "must be 1 to %d bytes long", segment_MOST_KEY);
+	if (ZSTR_LEN(key) == 0 || ZSTR_LEN(key) > data_cache_MOST_KEY) {
+		zend_argument_value_error(argument, "must be 1 to %d bytes long", data_cache_MOST_KEY);
 		return false;
 	}
 	return true;
@@ -29,20 +29,20 @@ bool data_read_tags(struct data_tags *tags, HashTable *names, uint32_t argument)
 	if (!names) {
 		return true;
 	}
-	if (zend_hash_num_elements(names) > segment_MOST_VALUE_TAGS) {
-		zend_argument_value_error(argument, "must have at most %d tags", segment_MOST_VALUE_TAGS);
+	if (zend_hash_num_elements(names) > data_cache_MOST_VALUE_TAGS) {
+		zend_argument_value_error(argument, "must have at most %d tags", data_cache_MOST_VALUE_TAGS);
 		return false;
 	}
 	ZEND_HASH_FOREACH_VAL(names, name)
 	{
 		ZVAL_DEREF(name);
-		if (Z_TYPE_P(name) != IS_STRING || Z_STRLEN_P(name) == 0 || Z_STRLEN_P(name) > segment_MOST_KEY) {
-			zend_argument_value_error(argument, "must have strings of 1 to %d bytes", segment_MOST_KEY);
+		if (Z_TYPE_P(name) != IS_STRING || Z_STRLEN_P(name) == 0 || Z_STRLEN_P(name) > data_cache_MOST_KEY) {
+			zend_argument_value_error(argument, "must have strings of 1 to %d bytes", data_cache_MOST_KEY);
 			return false;
 		}
 		if (reprise_data->is_attached
-		    && segment_tag(&reprise_data->process, (const uint8_t *)Z_STRVAL_P(name), Z_STRLEN_P(name),
-		                   &tags->tags[tags->count])) {
+		    && data_cache_tag(&reprise_data->process, (const uint8_t *)Z_STRVAL_P(name), Z_STRLEN_P(name),
+		                      &tags->tags[tags->count])) {
 			tags->count++;
 		}
 	}
@@ -60,16 +60,16 @@ bool data_seconds(zend_long seconds, uint32_t argument, uint64_t *milliseconds)
 	return true;
 }
 
-bool data_find(const zend_string *key, struct segment_Value *found)
+bool data_find(const zend_string *key, struct data_cache_Value *found)
 {
 	return reprise_data->is_attached
-	       && segment_find(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), data_now(), found);
+	       && data_cache_find(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), data_now(), found);
 }
 
 /* A value that need not be renewed, as a value of PHP. */
 static bool fetch(zval *target, zend_string *key)
 {
-	struct segment_Value found;
+	struct data_cache_Value found;
 	bool is_found = data_find(key, &found) && (found.soft == 0 || found.soft > data_now()) && data_give(target, &found);
 
 	if (reprise_data->is_attached) {
@@ -78,7 +78,7 @@ static bool fetch(zval *target, zend_string *key)
 			is_found = data_cluster_fetch(key, target) == CLUSTER_VALUE;
 			data_has_copied();
 		}
-		segment_count(&reprise_data->process, is_found ? HITS : MISSES);
+		data_cache_count(&reprise_data->process, is_found ? HITS : MISSES);
 	}
 	return is_found;
 }
@@ -149,8 +149,8 @@ ZEND_FUNCTION(reprise_cache_fetch_many)
 static bool remove_value(const zend_string *key, uint64_t version)
 {
 	return reprise_data->is_attached
-	       && segment_delete(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), version,
-	                         data_now());
+	       && data_cache_delete(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), version,
+	                            data_now());
 }
 
 /* With `only_if` the value is stored in the place of that string alone. `argument` is the number of that for `ttl`,
@@ -160,7 +160,7 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 {
 	struct data_tags tags;
 	struct data_order order = {.key = key, .condition = only_new ? 1 : 0};
-	struct segment_Value found;
+	struct data_cache_Value found;
 
 	if (!data_key(key, 1) || !data_seconds(ttl, argument, &order.ttl) || !data_read_tags(&tags, names, argument + 1)
 	    || !reprise_data->is_attached) {
@@ -171,7 +171,7 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 		data_has_copied();
 		return false;
 	}
-	uint32_t touches = segment_touches(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key));
+	uint32_t touches = data_cache_touches(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key));
 	enum cluster_answer answer = data_cluster_store(&order, names, value, only_new, only_if);
 	if (answer == CLUSTER_NONE || answer == CLUSTER_HELD || engine_has_exception()) {
 		return false;
@@ -190,7 +190,7 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 	data_has_copied();
 	order.tags = tags.tags;
 	order.tag_count = tags.count;
-	order.flush = segment_flushes(&reprise_data->process);
+	order.flush = data_cache_flushes(&reprise_data->process);
 	enum data_stored result = data_store_value(&order, value);
 	if (!only_new && (result == DATA_TOO_LARGE || result == DATA_NO_ROOM)) {
 		/* Who wanted another value there must not find the old one. */
@@ -199,7 +199,7 @@ static bool store(zend_string *key, zval *value, zend_long ttl, HashTable *names
 	return result == DATA_STORED || (result == DATA_NOT_STORED && answer == CLUSTER_DONE);
 }
 
-bool data_is_string(const zend_string *key, const zend_string *text, struct segment_Value *found)
+bool data_is_string(const zend_string *key, const zend_string *text, struct data_cache_Value *found)
 {
 	bool is_it =
 	    data_find(key, found) && (found->soft == 0 || found->soft > data_now()) && found->kind == DATA_LAID_OUT;
@@ -275,7 +275,7 @@ ZEND_FUNCTION(reprise_cache_store_many)
 ZEND_FUNCTION(reprise_cache_delete)
 {
 	zend_string *key, *only_if = NULL;
-	struct segment_Value found = {0};
+	struct data_cache_Value found = {0};
 
 	ZEND_PARSE_PARAMETERS_START(1, 2)
 	Z_PARAM_STR(key)
@@ -360,18 +360,18 @@ ZEND_FUNCTION(reprise_cache_increment)
 	default: break;
 	}
 	ZVAL_LONG(&first, by);
-	order.flush = segment_flushes(&reprise_data->process);
+	order.flush = data_cache_flushes(&reprise_data->process);
 	/* Another may store the first number, or remove it, in between. */
 	for (int attempt = 0; attempt < 100; attempt++) {
-		if (segment_increment(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), by, data_now(),
-		                      &sum)) {
+		if (data_cache_increment(&reprise_data->process, (const uint8_t *)ZSTR_VAL(key), ZSTR_LEN(key), by, data_now(),
+		                         &sum)) {
 			RETURN_LONG((zend_long)sum);
 		}
 		enum data_stored result = data_store_value(&order, &first);
 		if (result == DATA_STORED) {
 			RETURN_LONG(by);
 		}
-		struct segment_Value found;
+		struct data_cache_Value found;
 		bool is_other = data_find(key, &found) && found.kind != DATA_NUMBER;
 		data_has_copied();
 		if (result != DATA_NOT_STORED || is_other) {

@@ -13,7 +13,7 @@
 enum { GET_KEPT = 1, PUT_KEPT = 3, REMOVE_KEPT = 4 };
 
 /* False: the store cannot be asked. */
-static bool ask(struct segment_Head head, const zend_string *key, const zend_string *value, struct talk_reply *reply)
+static bool ask(struct data_cache_Head head, const zend_string *key, const zend_string *value, struct talk_reply *reply)
 {
 	int talk = data_talk_is_possible() ? data_talk_open() : -1;
 
@@ -35,7 +35,7 @@ ZEND_FUNCTION(reprise_store_read)
 	if (!data_key(key, 1)) {
 		RETURN_THROWS();
 	}
-	if (!ask((struct segment_Head){.word = Get, .flag = GET_KEPT}, key, NULL, &reply)) {
+	if (!ask((struct data_cache_Head){.word = Get, .flag = GET_KEPT}, key, NULL, &reply)) {
 		RETURN_FALSE;
 	}
 	if (reply.head.word == Value) {
@@ -63,8 +63,8 @@ ZEND_FUNCTION(reprise_store_write)
 	if (!data_key(key, 1) || !data_seconds(ttl, 3, &milliseconds)) {
 		RETURN_THROWS();
 	}
-	struct segment_Head head = {.word = Put, .flag = PUT_KEPT, .first = milliseconds};
-	bool is_asked = ZSTR_LEN(value) <= segment_LARGEST_VALUE && ask(head, key, value, &reply);
+	struct data_cache_Head head = {.word = Put, .flag = PUT_KEPT, .first = milliseconds};
+	bool is_asked = ZSTR_LEN(value) <= data_cache_LARGEST_VALUE && ask(head, key, value, &reply);
 	if (is_asked) {
 		data_talk_forget(&reply);
 	}
@@ -82,7 +82,7 @@ ZEND_FUNCTION(reprise_store_remove)
 	if (!data_key(key, 1)) {
 		RETURN_THROWS();
 	}
-	bool is_asked = ask((struct segment_Head){.word = Put, .flag = REMOVE_KEPT}, key, NULL, &reply);
+	bool is_asked = ask((struct data_cache_Head){.word = Put, .flag = REMOVE_KEPT}, key, NULL, &reply);
 	if (is_asked) {
 		data_talk_forget(&reply);
 	}

@@ -12,17 +12,17 @@
 
 enum { MINE = 0, OWN = 1 };
 
-static unsigned ask_lock(const zend_string *name, double seconds, struct segment_Leased *leased)
+static unsigned ask_lock(const zend_string *name, double seconds, struct data_cache_Leased *leased)
 {
-	return segment_lease(&reprise_data->process, (const uint8_t *)ZSTR_VAL(name), ZSTR_LEN(name), 1, data_now(),
-	                     (uint64_t)(seconds * 1000), leased);
+	return data_cache_lease(&reprise_data->process, (const uint8_t *)ZSTR_VAL(name), ZSTR_LEN(name), 1, data_now(),
+	                        (uint64_t)(seconds * 1000), leased);
 }
 
 ZEND_FUNCTION(reprise_cache_lock)
 {
 	zend_string *name;
 	double seconds = 30;
-	struct segment_Leased leased;
+	struct data_cache_Leased leased;
 
 	ZEND_PARSE_PARAMETERS_START(1, 2)
 	Z_PARAM_STR(name)
@@ -40,7 +40,7 @@ ZEND_FUNCTION(reprise_cache_lock)
 		RETURN_FALSE;
 	}
 	if (data_cluster_lock(name, (uint64_t)(seconds * 1000)) == CLUSTER_HELD) {
-		segment_release(&reprise_data->process, &leased);
+		data_cache_release(&reprise_data->process, &leased);
 		RETURN_FALSE;
 	}
 	RETURN_TRUE;
@@ -49,7 +49,7 @@ ZEND_FUNCTION(reprise_cache_lock)
 ZEND_FUNCTION(reprise_cache_unlock)
 {
 	zend_string *name;
-	struct segment_Leased leased;
+	struct data_cache_Leased leased;
 
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 	Z_PARAM_STR(name)
@@ -65,6 +65,6 @@ ZEND_FUNCTION(reprise_cache_unlock)
 	if (lease == OWN) {
 		data_cluster_unlock(name);
 	}
-	bool is_released = (lease == MINE || lease == OWN) && segment_release(&reprise_data->process, &leased);
+	bool is_released = (lease == MINE || lease == OWN) && data_cache_release(&reprise_data->process, &leased);
 	RETURN_BOOL(lease == OWN && is_released);
 }

@@ -6,7 +6,7 @@
  * The function is known by its class, name, file and line, and by the release. Without a release: by size and times of
  * its file, and by the generation, unless the caller gives a version. A file that has changed since the generation
  * began may not be what this process has loaded: then nothing is looked up or kept. The results have a share of the
- * segment for themselves, and nothing else leaves for them (crates/segment: regions.rs).
+ * segment for themselves, and nothing else leaves for them (crates/data-cache: regions.rs).
  */
 #define _GNU_SOURCE
 #include <php.h>
@@ -162,7 +162,7 @@ static void keep(zend_string *key, zval *result)
 	struct data_order order = {.key = key, .condition = 1, .is_memo = true};
 
 	data_has_copied();
-	order.flush = segment_flushes(&reprise_data->process);
+	order.flush = data_cache_flushes(&reprise_data->process);
 	/* Where there is no room it is computed again. */
 	(void)data_store_value(&order, result);
 }
@@ -173,7 +173,7 @@ ZEND_FUNCTION(reprise_memo)
 	zend_fcall_info_cache callable;
 	HashTable *arguments;
 	zend_string *version = NULL;
-	struct segment_Value found;
+	struct data_cache_Value found;
 
 	ZEND_PARSE_PARAMETERS_START(2, 3)
 	Z_PARAM_FUNC(call, callable)

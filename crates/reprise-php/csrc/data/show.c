@@ -10,17 +10,17 @@
 #include "show.h"
 #include "values.h"
 
-static bool add(struct segment_AnswerText *text, const char *string)
+static bool add(struct data_cache_AnswerText *text, const char *string)
 {
-	return segment_add(text, (const uint8_t *)string, strlen(string));
+	return data_cache_add(text, (const uint8_t *)string, strlen(string));
 }
 
-static bool add_string(struct segment_AnswerText *text, const zend_string *string)
+static bool add_string(struct data_cache_AnswerText *text, const zend_string *string)
 {
-	return segment_add_string(text, (const uint8_t *)ZSTR_VAL(string), ZSTR_LEN(string));
+	return data_cache_add_string(text, (const uint8_t *)ZSTR_VAL(string), ZSTR_LEN(string));
 }
 
-static bool add_long(struct segment_AnswerText *text, zend_long number)
+static bool add_long(struct data_cache_AnswerText *text, zend_long number)
 {
 	char digits[32];
 
@@ -28,7 +28,7 @@ static bool add_long(struct segment_AnswerText *text, zend_long number)
 	return add(text, digits);
 }
 
-static bool add_double(struct segment_AnswerText *text, double number)
+static bool add_double(struct data_cache_AnswerText *text, double number)
 {
 	smart_str digits = {0};
 
@@ -40,7 +40,7 @@ static bool add_double(struct segment_AnswerText *text, double number)
 	return has_room;
 }
 
-static bool indent(struct segment_AnswerText *text, int depth)
+static bool indent(struct data_cache_AnswerText *text, int depth)
 {
 	bool has_room = true;
 
@@ -50,10 +50,10 @@ static bool indent(struct segment_AnswerText *text, int depth)
 	return has_room;
 }
 
-static bool show(struct segment_AnswerText *text, const zval *value, int depth);
+static bool show(struct data_cache_AnswerText *text, const zval *value, int depth);
 
 /* False: there is no room for the rest. */
-static bool show_array(struct segment_AnswerText *text, HashTable *array, int depth)
+static bool show_array(struct data_cache_AnswerText *text, HashTable *array, int depth)
 {
 	bool has_room = add(text, "["), is_list = zend_array_is_list(array);
 	zend_ulong index;
@@ -77,7 +77,7 @@ static bool show_array(struct segment_AnswerText *text, HashTable *array, int de
 	return (zend_hash_num_elements(array) == 0 || (add(text, "\n") && indent(text, depth))) && add(text, "]");
 }
 
-static bool show(struct segment_AnswerText *text, const zval *value, int depth)
+static bool show(struct data_cache_AnswerText *text, const zval *value, int depth)
 {
 	switch (Z_TYPE_P(value)) {
 	case IS_NULL: return add(text, "null");
@@ -91,7 +91,7 @@ static bool show(struct segment_AnswerText *text, const zval *value, int depth)
 	}
 }
 
-void data_show(const struct segment_Value *found, struct segment_AnswerText *text)
+void data_show(const struct data_cache_Value *found, struct data_cache_AnswerText *text)
 {
 	const zval *value = (const zval *)(const void *)found->zval;
 	const char *function = "unserialize(";

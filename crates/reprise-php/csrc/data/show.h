@@ -5,6 +5,6 @@
 #include "data.h"
 
 /* Runs no code of the application: what was serialized is shown as the bytes that it is. */
-void data_show(const struct segment_Value *value, struct segment_AnswerText *text);
+void data_show(const struct data_cache_Value *value, struct data_cache_AnswerText *text);
 
 #endif

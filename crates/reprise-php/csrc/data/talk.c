@@ -27,7 +27,7 @@ static bool is_at_end;
 bool data_talk_is_possible(void)
 {
 	return reprise_data->is_attached && reprise_data->door > 0
-	       && segment_store_is_ready(&reprise_data->process, data_now());
+	       && data_cache_store_is_ready(&reprise_data->process, data_now());
 }
 
 static bool give_end(int end)
@@ -164,7 +164,7 @@ static struct iovec part_of(const zend_string *text)
 	return text ? (struct iovec){(void *)(uintptr_t)ZSTR_VAL(text), ZSTR_LEN(text)} : (struct iovec){NULL, 0};
 }
 
-bool data_talk_ask(int talk, struct segment_Head head, const struct talk_parts *parts, uint64_t milliseconds,
+bool data_talk_ask(int talk, struct data_cache_Head head, const struct talk_parts *parts, uint64_t milliseconds,
                    struct talk_reply *reply)
 {
 	int file = reprise_data->talks[talk].file - 1;
@@ -177,9 +177,9 @@ bool data_talk_ask(int talk, struct segment_Head head, const struct talk_parts *
 	head.tags_size = (uint32_t)all[2].iov_len;
 	head.value_size = (uint32_t)(all[3].iov_len + all[4].iov_len);
 	head.third = all[4].iov_len;
-	bool is_replied = segment_talk_is_sound(&head) && send_all(file, all, sizeof all / sizeof *all, until)
+	bool is_replied = data_cache_talk_is_sound(&head) && send_all(file, all, sizeof all / sizeof *all, until)
 	                  && receive_all(file, (char *)&reply->head, sizeof reply->head, until)
-	                  && segment_talk_is_sound(&reply->head) && reply->head.key_size == 0
+	                  && data_cache_talk_is_sound(&reply->head) && reply->head.key_size == 0
 	                  && receive_part(file, &reply->tags, reply->head.tags_size, until)
 	                  && receive_part(file, &reply->value, reply->head.value_size, until);
 	if (!is_replied) {
@@ -194,7 +194,7 @@ void data_talk_give_back(int talk)
 {
 	int file = reprise_data->talks[talk].file - 1;
 	uint64_t until = data_now() + GIVE_BACK_MS;
-	struct segment_Head head = {.word = Release};
+	struct data_cache_Head head = {.word = Release};
 	struct iovec part = {&head, sizeof head};
 
 	if (file >= 0 && send_all(file, &part, 1, until)) {

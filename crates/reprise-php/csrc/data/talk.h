@@ -1,4 +1,4 @@
-/* Conversations with the process that talks to the store which nodes share (crates/segment/src/talk.rs says what is
+/* Conversations with the process that talks to the store which nodes share (crates/data-cache/src/talk.rs says what is
  * said). */
 #ifndef REPRISE_DATA_TALK_H
 #define REPRISE_DATA_TALK_H
@@ -9,7 +9,7 @@
 
 /* A reply, whose parts belong to who asked. */
 struct talk_reply {
-	struct segment_Head head;
+	struct data_cache_Head head;
 	zend_string *tags;  /* may be NULL */
 	zend_string *value; /* may be NULL */
 };
@@ -26,7 +26,7 @@ bool data_talk_is_possible(void);
 int data_talk_open(void);
 
 /* Says something and waits for the reply, at most so long. False: there is none, and the conversation is over. */
-bool data_talk_ask(int talk, struct segment_Head head, const struct talk_parts *parts, uint64_t milliseconds,
+bool data_talk_ask(int talk, struct data_cache_Head head, const struct talk_parts *parts, uint64_t milliseconds,
                    struct talk_reply *reply);
 void data_talk_forget(struct talk_reply *reply);
 

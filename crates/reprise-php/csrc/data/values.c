@@ -63,11 +63,11 @@ static bool serialize(zval *value, zval *bytes, enum data_kind *kind)
 	return true;
 }
 
-static struct segment_Storing terms(const struct data_order *order, enum data_kind kind)
+static struct data_cache_Storing terms(const struct data_order *order, enum data_kind kind)
 {
 	uint64_t now = data_now(), soft = order->ttl ? now + order->ttl : 0;
 
-	return (struct segment_Storing){
+	return (struct data_cache_Storing){
 	    .key = (const uint8_t *)ZSTR_VAL(order->key),
 	    .key_size = ZSTR_LEN(order->key),
 	    .tags = order->tags,
@@ -82,25 +82,25 @@ static struct segment_Storing terms(const struct data_order *order, enum data_ki
 	};
 }
 
-static enum data_stored reserve(const struct segment_Storing *storing, size_t size, struct segment_Room *room)
+static enum data_stored reserve(const struct data_cache_Storing *storing, size_t size, struct data_cache_Room *room)
 {
-	int failed = segment_reserve(&reprise_data->process, storing, size, room);
+	int failed = data_cache_reserve(&reprise_data->process, storing, size, room);
 
 	return failed == 0 ? DATA_STORED : failed == -1 ? DATA_TOO_LARGE : DATA_NO_ROOM;
 }
 
-static enum data_stored publish(const struct data_order *order, const struct segment_Storing *storing,
-                                const struct segment_Room *room)
+static enum data_stored publish(const struct data_order *order, const struct data_cache_Storing *storing,
+                                const struct data_cache_Room *room)
 {
 	bool is_linked =
-	    segment_publish(&reprise_data->process, room->offset, order->condition, order->number, storing->now);
+	    data_cache_publish(&reprise_data->process, room->offset, order->condition, order->number, storing->now);
 
 	return is_linked ? DATA_STORED : DATA_NOT_STORED;
 }
 
 enum data_stored data_store_value(const struct data_order *order, zval *value)
 {
-	struct segment_Room room;
+	struct data_cache_Room room;
 	size_t size;
 
 	ZVAL_DEREF(value);
@@ -112,7 +112,7 @@ enum data_stored data_store_value(const struct data_order *order, zval *value)
 		if (!serialize(value, &bytes, &kind)) {
 			return DATA_THROWN;
 		}
-		struct segment_Storing storing = terms(order, kind);
+		struct data_cache_Storing storing = terms(order, kind);
 		enum data_stored result = reserve(&storing, engine_shared_string_size(Z_STRLEN(bytes)), &room);
 		if (result == DATA_STORED) {
 			engine_shared_lay_out_string((zval *)(void *)room.zval, Z_STRVAL(bytes), Z_STRLEN(bytes), (char *)room.data,
@@ -128,7 +128,7 @@ enum data_stored data_store_value(const struct data_order *order, zval *value)
 		                 SHARED_DEPTH);
 		return DATA_THROWN;
 	}
-	struct segment_Storing storing = terms(order, Z_TYPE_P(value) == IS_LONG ? DATA_NUMBER : DATA_LAID_OUT);
+	struct data_cache_Storing storing = terms(order, Z_TYPE_P(value) == IS_LONG ? DATA_NUMBER : DATA_LAID_OUT);
 	enum data_stored result = reserve(&storing, size, &room);
 	if (result == DATA_STORED) {
 		engine_shared_lay_out((zval *)(void *)room.zval, value, (char *)room.data, room.to_read);
@@ -157,7 +157,7 @@ static void drop_kept(zval *place)
 }
 
 /* The same array for all requests until there is another version: who changes it gets a copy, as PHP's arrays do. */
-static void give_kept(zval *target, const zval *value, const struct segment_Value *found)
+static void give_kept(zval *target, const zval *value, const struct data_cache_Value *found)
 {
 	const char *key = (const char *)found->key;
 	struct kept *kept = all_kept ? zend_hash_str_find_ptr(all_kept, key, found->key_size) : NULL;
@@ -211,7 +211,7 @@ static bool unserialize(zval *target, const zval *bytes)
 	return is_whole && !engine_has_exception();
 }
 
-bool data_give(zval *target, const struct segment_Value *found)
+bool data_give(zval *target, const struct data_cache_Value *found)
 {
 	const zval *value = (const zval *)(const void *)found->zval;
 	zval result, bytes;
@@ -271,7 +271,7 @@ zend_string *data_encode(zval *value, enum data_kind *kind)
 			return NULL;
 		}
 	}
-	if (Z_STRLEN(bytes) > segment_LARGEST_VALUE) {
+	if (Z_STRLEN(bytes) > data_cache_LARGEST_VALUE) {
 		zval_ptr_dtor(&bytes);
 		return NULL;
 	}
@@ -314,6 +314,6 @@ bool data_decode(zval *target, enum data_kind kind, zend_string *bytes)
 void data_has_copied(void)
 {
 	if (reprise_data->use != DATA_SHARES) {
-		segment_end_reading(&reprise_data->process);
+		data_cache_end_reading(&reprise_data->process);
 	}
 }

@@ -17,12 +17,12 @@ enum data_kind {
 /* When a value is stored, and under which condition. */
 struct data_order {
 	zend_string *key;
-	const struct segment_ValueTag *tags;
+	const struct data_cache_ValueTag *tags;
 	size_t tag_count;
 	uint64_t flush;
 	uint64_t ttl, stale; /* milliseconds; a ttl of 0: for ever */
 	uint32_t cost;       /* microseconds */
-	uint32_t condition;  /* of segment_publish */
+	uint32_t condition;  /* of data_cache_publish */
 	bool is_memo;        /* nothing else leaves for it */
 	uint64_t number;
 };
@@ -38,7 +38,7 @@ enum data_stored {
 enum data_stored data_store_value(const struct data_order *order, zval *value);
 
 /* What was found, as a value of PHP. False: it cannot be read here, or an exception was thrown. */
-bool data_give(zval *target, const struct segment_Value *found);
+bool data_give(zval *target, const struct data_cache_Value *found);
 
 /* A value in bytes that another node can read. NULL: it is too large for that, or an exception says why not. */
 zend_string *data_encode(zval *value, enum data_kind *kind);

@@ -18,14 +18,14 @@ ZEND_FUNCTION(reprise_cache_invalidate)
 	Z_PARAM_ARRAY_HT(names)
 	ZEND_PARSE_PARAMETERS_END();
 	/* All or none. */
-	if (zend_hash_num_elements(names) <= segment_MOST_VALUE_TAGS && !data_read_tags(&tags, names, 1)) {
+	if (zend_hash_num_elements(names) <= data_cache_MOST_VALUE_TAGS && !data_read_tags(&tags, names, 1)) {
 		RETURN_THROWS();
 	}
 	ZEND_HASH_FOREACH_VAL(names, name)
 	{
 		ZVAL_DEREF(name);
-		if (Z_TYPE_P(name) != IS_STRING || Z_STRLEN_P(name) == 0 || Z_STRLEN_P(name) > segment_MOST_KEY) {
-			zend_argument_value_error(1, "must have strings of 1 to %d bytes", segment_MOST_KEY);
+		if (Z_TYPE_P(name) != IS_STRING || Z_STRLEN_P(name) == 0 || Z_STRLEN_P(name) > data_cache_MOST_KEY) {
+			zend_argument_value_error(1, "must have strings of 1 to %d bytes", data_cache_MOST_KEY);
 			RETURN_THROWS();
 		}
 	}
@@ -35,8 +35,8 @@ ZEND_FUNCTION(reprise_cache_invalidate)
 	ZEND_HASH_FOREACH_VAL(names, name)
 	{
 		ZVAL_DEREF(name);
-		is_done =
-		    is_done && segment_invalidate(&reprise_data->process, (const uint8_t *)Z_STRVAL_P(name), Z_STRLEN_P(name));
+		is_done = is_done
+		          && data_cache_invalidate(&reprise_data->process, (const uint8_t *)Z_STRVAL_P(name), Z_STRLEN_P(name));
 	}
 	ZEND_HASH_FOREACH_END();
 	RETURN_BOOL(is_done);
@@ -46,21 +46,21 @@ ZEND_FUNCTION(reprise_cache_flush)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	data_cluster_invalidate(NULL);
-	RETURN_BOOL(reprise_data->is_attached && segment_flush(&reprise_data->process));
+	RETURN_BOOL(reprise_data->is_attached && data_cache_flush(&reprise_data->process));
 }
 
 ZEND_FUNCTION(reprise_cache_stats)
 {
-	static const char *const counted[segment_COUNTED] = {"hits", "misses", "stale", "stores", "waits", "computed"};
-	struct segment_Statistics is;
+	static const char *const counted[data_cache_COUNTED] = {"hits", "misses", "stale", "stores", "waits", "computed"};
+	struct data_cache_Statistics is;
 
 	ZEND_PARSE_PARAMETERS_NONE();
 	array_init(return_value);
 	if (!reprise_data->is_attached) {
 		return;
 	}
-	segment_statistics(&reprise_data->process, data_now(), &is);
-	for (size_t i = 0; i < segment_COUNTED; i++) {
+	data_cache_statistics(&reprise_data->process, data_now(), &is);
+	for (size_t i = 0; i < data_cache_COUNTED; i++) {
 		add_assoc_long(return_value, counted[i], (zend_long)is.counted[i]);
 	}
 	add_assoc_long(return_value, "entries", (zend_long)is.entries);

@@ -13,7 +13,7 @@
 
 #include "compile.h"
 
-#include "wire.h"
+#include "ipc.h"
 
 /* A syntax error ends the call, as a fatal error ends a request. It comes again when a request loads the file. */
 static bool compile(zend_function *function, const char *path, size_t size)
@@ -52,7 +52,7 @@ static void no_variables(zval *array)
 
 int engine_compile_run(void)
 {
-	volatile int code = wire_Exit_NotBooted;
+	volatile int code = ipc_Exit_NotBooted;
 
 	memset(&SG(request_info), 0, sizeof SG(request_info));
 	/* There is no request: extensions that look for one when it begins find nothing. */
@@ -63,7 +63,7 @@ int engine_compile_run(void)
 			zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_compile_file"));
 			if (function && zend_ini_long(ZEND_STRL("opcache.enable"), 0)) {
 				compile_all(function);
-				code = wire_Exit_Success;
+				code = ipc_Exit_Success;
 			} else {
 				fputs("reprise-php: opcache is not loaded, or disable_functions has opcache_compile_file\n", stderr);
 			}

@@ -39,7 +39,7 @@ static bool is_service_descriptor(int number)
 			return true;
 		}
 	}
-	for (size_t i = 0; i < wire_MAX_DOORS; i++) {
+	for (size_t i = 0; i < ipc_MAX_DOORS; i++) {
 		if (number == forker->eventfds[i]) {
 			return true;
 		}
@@ -72,7 +72,7 @@ static bool is_out_of_reach(int number)
 			return false;
 		}
 	}
-	return number >= wire_SERVICE_DESCRIPTOR && interpose_is_known_descriptor(number);
+	return number >= ipc_SERVICE_DESCRIPTOR && interpose_is_known_descriptor(number);
 }
 
 PUBLIC int close(int number)
@@ -113,8 +113,8 @@ PUBLIC int close_range(unsigned first, unsigned last, int flags)
 		return (int)result(RAW3(SYS_close_range, first, last, flags));
 	}
 	snapshot->notes.dirty |= DIRTY_OWNED;
-	if (last >= wire_SERVICE_DESCRIPTOR) {
-		last = wire_SERVICE_DESCRIPTOR - 1;
+	if (last >= ipc_SERVICE_DESCRIPTOR) {
+		last = ipc_SERVICE_DESCRIPTOR - 1;
 	}
 	return first > last ? 0 : (int)result(RAW3(SYS_close_range, first, last, flags));
 }

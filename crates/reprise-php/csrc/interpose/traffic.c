@@ -119,7 +119,7 @@ static struct kept_connection *of(int number)
 static void record(struct kept_connection *connection, const void *bytes, size_t size)
 {
 	if (!snapshot->connections.opening) {
-		connection_sent(&connection->state, bytes, size);
+		db_session_sent(&connection->state, bytes, size);
 		return;
 	}
 	if (size > MOST_SAID - connection->said) {
@@ -275,7 +275,7 @@ PUBLIC ssize_t recv(int number, void *bytes, size_t size, int flags)
 	if (connection && count > 0 && !(flags & MSG_PEEK)) {
 		remember_last(connection, bytes, (size_t)count);
 		if (!snapshot->connections.opening) {
-			connection_heard(&connection->state);
+			db_session_heard(&connection->state);
 		}
 	}
 	return result(count);

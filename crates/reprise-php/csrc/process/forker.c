@@ -21,13 +21,13 @@
 #include "../core/raw.h"
 #include "trace.h"
 #include "../interpose/uploads.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/descriptors.h"
 #include "../core/forker_link.h"
 #include "../core/forker_state.h"
 
 /* How long workers may go on after the supervisor's death: a little longer than the front. */
-#define ORPHAN_SECONDS (wire_LAST_DRAIN_SECONDS + 5)
+#define ORPHAN_SECONDS (ipc_LAST_DRAIN_SECONDS + 5)
 
 int process_forker_start(struct forker *forker)
 {
@@ -54,7 +54,7 @@ static void forget_slab(struct forker *forker)
 		return;
 	}
 	RAW1(SYS_close, forker->slab);
-	for (uint32_t i = 0; i < wire_MAX_DOORS; i++) {
+	for (uint32_t i = 0; i < ipc_MAX_DOORS; i++) {
 		if (forker->eventfds[i] >= 0) {
 			RAW1(SYS_close, forker->eventfds[i]);
 		}
@@ -63,13 +63,13 @@ static void forget_slab(struct forker *forker)
 }
 
 /* Workers forked from now on use this slab: descriptors are the slab and one eventfd per front thread. */
-static void take_slab(struct forker *forker, const struct wire_ToForker *what, const int *descriptors, size_t count)
+static void take_slab(struct forker *forker, const struct ipc_ToForker *what, const int *descriptors, size_t count)
 {
 	forget_slab(forker);
 	forker->slab = reprise_lift(descriptors[0]);
 	forker->geometry = what->slab.geometry;
 	forker->epoch = what->slab.epoch;
-	for (uint32_t i = 0; i < wire_MAX_DOORS; i++) {
+	for (uint32_t i = 0; i < ipc_MAX_DOORS; i++) {
 		forker->eventfds[i] = i + 1 < count ? reprise_lift(descriptors[i + 1]) : -1;
 	}
 }
@@ -87,15 +87,15 @@ static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 	uint64_t before = raw_processor_ns();
 	long pid;
 
-	if (forker->slab < 0 || epoch != forker->epoch || slot >= wire_MAX_SLOTS || forker->draining) {
+	if (forker->slab < 0 || epoch != forker->epoch || slot >= ipc_MAX_SLOTS || forker->draining) {
 		pid = -ESTALE;
 	} else if (!entry) {
 		pid = -ENOBUFS;
 	} else {
 		pid = forker->methods->fork_worker(forker, slot);
 	}
-	struct wire_FromForker answer = {
-	    .tag = wire_FromForker_NotSpawned,
+	struct ipc_FromForker answer = {
+	    .tag = ipc_FromForker_NotSpawned,
 	    .not_spawned = {.slot = slot, .error = (int32_t)-pid, .epoch = epoch},
 	};
 	if (pid >= 0) {
@@ -108,15 +108,15 @@ static void spawn(struct forker *forker, uint32_t slot, uint64_t epoch)
 		};
 		process_child_note(forker, entry, child);
 		offer_place(forker);
-		answer = (struct wire_FromForker){
-		    .tag = wire_FromForker_Spawned,
+		answer = (struct ipc_FromForker){
+		    .tag = ipc_FromForker_Spawned,
 		    .spawned = {.slot = slot, .pid = (int32_t)pid, .epoch = epoch},
 		};
 	}
 	reprise_forker_tell(forker, &answer);
 }
 
-static void boot(struct forker *forker, uint32_t lane, enum wire_Isolation isolation, const int *descriptors)
+static void boot(struct forker *forker, uint32_t lane, enum ipc_Isolation isolation, const int *descriptors)
 {
 	struct forker_child *entry = process_child_find(forker, 0);
 	int control = reprise_lift(descriptors[0]), head = reprise_lift(descriptors[1]);
@@ -131,14 +131,14 @@ static void boot(struct forker *forker, uint32_t lane, enum wire_Isolation isola
 	}
 	RAW1(SYS_close, control);
 	RAW1(SYS_close, head);
-	struct wire_FromForker answer = {
-	    .tag = wire_FromForker_TemplateNotSpawned,
+	struct ipc_FromForker answer = {
+	    .tag = ipc_FromForker_TemplateNotSpawned,
 	    .template_not_spawned = {.lane = lane, .error = (int32_t)-pid},
 	};
 	if (pid >= 0) {
 		process_child_note(forker, entry, (struct forker_child){.pid = (pid_t)pid, .is_template = true, .lane = lane});
-		answer = (struct wire_FromForker){
-		    .tag = wire_FromForker_TemplateSpawned,
+		answer = (struct ipc_FromForker){
+		    .tag = ipc_FromForker_TemplateSpawned,
 		    .template_spawned = {.lane = lane, .pid = (int32_t)pid},
 		};
 	}
@@ -156,8 +156,8 @@ static uint32_t microseconds(const struct forker_child *child, const struct rusa
 
 static void report_death(struct forker *forker, const struct forker_child *child, int status, const struct rusage *used)
 {
-	struct wire_FromForker dead = {
-	    .tag = wire_FromForker_Dead,
+	struct ipc_FromForker dead = {
+	    .tag = ipc_FromForker_Dead,
 	    .dead =
 	        {
 	            .slot = child->slot,
@@ -169,8 +169,8 @@ static void report_death(struct forker *forker, const struct forker_child *child
 	};
 
 	if (child->is_template) {
-		dead = (struct wire_FromForker){
-		    .tag = wire_FromForker_TemplateDead,
+		dead = (struct ipc_FromForker){
+		    .tag = ipc_FromForker_TemplateDead,
 		    .template_dead = {.lane = child->lane, .pid = child->pid, .status = status},
 		};
 	}
@@ -209,42 +209,42 @@ static void close_all(const int *descriptors, size_t count)
 	}
 }
 
-static void obey(struct forker *forker, const struct wire_ToForker *what, const int *descriptors, size_t count)
+static void obey(struct forker *forker, const struct ipc_ToForker *what, const int *descriptors, size_t count)
 {
-	static const struct wire_FromForker pong = {.tag = wire_FromForker_Pong};
+	static const struct ipc_FromForker pong = {.tag = ipc_FromForker_Pong};
 
 	switch (what->tag) {
-	case wire_ToForker_Slab:
+	case ipc_ToForker_Slab:
 		if (count > 0) {
 			take_slab(forker, what, descriptors, count);
 			return;
 		}
 		break;
-	case wire_ToForker_Boot:
+	case ipc_ToForker_Boot:
 		if (count == 2) {
 			boot(forker, what->boot.lane, what->boot.isolation, descriptors);
 			return;
 		}
 		break;
-	case wire_ToForker_Spawn: spawn(forker, what->spawn.slot, what->spawn.epoch); break;
-	case wire_ToForker_Trace: process_forker_trace(forker, what->trace.pid); break;
-	case wire_ToForker_Profile:
+	case ipc_ToForker_Spawn: spawn(forker, what->spawn.slot, what->spawn.epoch); break;
+	case ipc_ToForker_Trace: process_forker_trace(forker, what->trace.pid); break;
+	case ipc_ToForker_Profile:
 		if (count == 1) {
 			process_profile_begin(forker, what, descriptors[0]);
 			return;
 		}
 		break;
-	case wire_ToForker_DataQuestion:
+	case ipc_ToForker_DataQuestion:
 		if (count == 2 && forker->methods->answer) {
 			forker->methods->answer(forker, descriptors[0], descriptors[1]);
 			return;
 		}
 		break;
-	case wire_ToForker_Ping:
+	case ipc_ToForker_Ping:
 		forker->methods->tell(forker);
 		reprise_forker_tell(forker, &pong);
 		break;
-	case wire_ToForker_Drain: forker->draining = true; break;
+	case ipc_ToForker_Drain: forker->draining = true; break;
 	}
 	close_all(descriptors, count);
 }
@@ -252,10 +252,10 @@ static void obey(struct forker *forker, const struct wire_ToForker *what, const 
 /* Reads one packet. False when the supervisor has closed its end. */
 static bool listen_to_supervisor(struct forker *forker)
 {
-	struct wire_ToForker what;
+	struct ipc_ToForker what;
 	/* One byte more than a packet may have: a packet that is too long is recognised. */
-	uint8_t bytes[wire_MAX_PACKET + 1];
-	int descriptors[wire_MAX_DOORS + 1];
+	uint8_t bytes[ipc_MAX_PACKET + 1];
+	int descriptors[ipc_MAX_DOORS + 1];
 	_Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof descriptors)];
 	struct iovec part = {bytes, sizeof bytes};
 	struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
@@ -278,7 +278,7 @@ static bool listen_to_supervisor(struct forker *forker)
 		                    NULL);
 		return false;
 	}
-	if (!wire_read_message(bytes, (size_t)size, &what)) {
+	if (!ipc_read_message(bytes, (size_t)size, &what)) {
 		reprise_service_log("error", "the supervisor sent an invalid control message", NULL);
 		close_all(descriptors, count);
 		return true;
@@ -294,7 +294,7 @@ static void listen_to_watcher(struct forker *forker)
 	long size = RAW3(SYS_read, forker->watcher, &byte, 1);
 
 	if (size == 1) {
-		static const struct wire_FromForker changed = {.tag = wire_FromForker_FilesChanged};
+		static const struct ipc_FromForker changed = {.tag = ipc_FromForker_FilesChanged};
 		reprise_forker_tell(forker, &changed);
 	} else if (size == 0) {
 		RAW1(SYS_close, forker->watcher);
@@ -320,7 +320,7 @@ int process_forker_run(struct forker *forker)
 		const struct timespec *wait = orphaned_at ? &second : has_profile ? &until_look : NULL;
 		long ready = raw6(SYS_ppoll, (long)watched, 4, (long)wait, 0, RAW_SIGSET_SIZE, 0);
 		if (ready < 0 && ready != -EINTR) {
-			return wire_Exit_Internal;
+			return ipc_Exit_Internal;
 		}
 		process_profile_turn(forker);
 		if (orphaned_at && raw_seconds() + 1 - orphaned_at > ORPHAN_SECONDS) {
@@ -337,5 +337,5 @@ int process_forker_run(struct forker *forker)
 			listen_to_watcher(forker);
 		}
 	}
-	return wire_Exit_Success;
+	return ipc_Exit_Success;
 }

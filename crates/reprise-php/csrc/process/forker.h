@@ -1,6 +1,6 @@
 /*
  * A process that forks workers for a lane: the prototype, and each template. It does what the supervisor says on its
- * control socket (messages of wire's control/with_forker.rs, one per packet), reaps its children and reports them.
+ * control socket (messages of ipc's control/with_forker.rs, one per packet), reaps its children and reports them.
  *
  * In a template this runs on the service stack, with its state in service memory, so nothing here calls libc. The
  * prototype uses the same code.
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "profile.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/state.h"
 #include "../core/forker_state.h"
 

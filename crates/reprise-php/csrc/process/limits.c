@@ -14,14 +14,14 @@
 #include "signals.h"
 #include "../interpose/interpose.h"
 #include "../core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/recycle.h"
 #include "../core/worker_state.h"
 
 static struct {
 	uint64_t requests; /* 0: any number */
 	uint64_t age_end;  /* a second of the monotonic clock; 0: any age */
-	enum wire_Recycle why;
+	enum ipc_Recycle why;
 	const char *detail;
 } limits;
 
@@ -62,7 +62,7 @@ static uint64_t private_kib(void)
 	return own > engine_bound_kib() ? own - engine_bound_kib() : 0;
 }
 
-static bool spent(enum wire_Recycle why, const char *detail)
+static bool spent(enum ipc_Recycle why, const char *detail)
 {
 	limits.why = why;
 	limits.detail = detail;
@@ -72,22 +72,22 @@ static bool spent(enum wire_Recycle why, const char *detail)
 bool process_is_spent(void)
 {
 	if (snapshot->notes.dirty & DIRTY_ATTRIBUTES) {
-		return spent(wire_Recycle_Attributes, snapshot->notes.culprit);
+		return spent(ipc_Recycle_Attributes, snapshot->notes.culprit);
 	}
 	if ((snapshot->notes.dirty & DIRTY_PASSED_BY) && !interpose_attributes_are_right()) {
-		return spent(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
+		return spent(ipc_Recycle_Attributes, "a request changed limits, priorities or its name");
 	}
 	if (process_has_left_timers()) {
-		return spent(wire_Recycle_Timers, "a request made a timer");
+		return spent(ipc_Recycle_Timers, "a request made a timer");
 	}
 	if (limits.requests && reprise_worker->requests >= limits.requests) {
-		return spent(wire_Recycle_Requests, "it has served max_requests");
+		return spent(ipc_Recycle_Requests, "it has served max_requests");
 	}
 	if (limits.age_end && raw_seconds() >= limits.age_end) {
-		return spent(wire_Recycle_Age, "it is as old as max_age says");
+		return spent(ipc_Recycle_Age, "it is as old as max_age says");
 	}
 	if (reprise_options.max_memory_kib && private_kib() > reprise_options.max_memory_kib) {
-		return spent(wire_Recycle_Memory, "it holds more than max_memory after a request");
+		return spent(ipc_Recycle_Memory, "it holds more than max_memory after a request");
 	}
 	return false;
 }

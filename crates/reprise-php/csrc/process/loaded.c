@@ -31,7 +31,7 @@
 #include "../core/log.h"
 #include "../core/options.h"
 #include "../core/raw.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/forker_link.h"
 #include "../core/worker_state.h"
 #include "../core/forker_state.h"
@@ -155,7 +155,7 @@ void process_loaded_look(bool is_idle)
 
 void process_loaded_tell(struct forker *forker)
 {
-	static const struct wire_FromForker changed = {.tag = wire_FromForker_FilesChanged};
+	static const struct ipc_FromForker changed = {.tag = ipc_FromForker_FilesChanged};
 
 	if (loaded && loaded->has_changed && !is_told) {
 		is_told = true;

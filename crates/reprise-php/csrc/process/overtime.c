@@ -56,7 +56,7 @@ void process_overtime_watch(void)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 
-	sigaction(wire_OVERTIME_SIGNAL, &action, NULL);
+	sigaction(ipc_OVERTIME_SIGNAL, &action, NULL);
 }
 
 void process_overtime_forget(void)

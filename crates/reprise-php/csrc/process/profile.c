@@ -142,12 +142,12 @@ static char state_of(struct profile *profile, pid_t pid)
 	return arrivals && arrivals == switches ? 'Q' : 'R';
 }
 
-static void add_span(struct raw_text *text, pid_t pid, struct wire_Span span, size_t most)
+static void add_span(struct raw_text *text, pid_t pid, struct ipc_Span span, size_t most)
 {
 	char bytes[MAX_PATH + 1];
 	size_t size = span.length < most ? span.length : most;
 
-	if (!span.offset || span.offset >= wire_HEAD_SIZE || size > wire_HEAD_SIZE - span.offset
+	if (!span.offset || span.offset >= ipc_HEAD_SIZE || size > ipc_HEAD_SIZE - span.offset
 	    || !engine_fetch(pid, reprise_worker->head + span.offset, bytes, size)) {
 		raw_add(text, "?");
 		return;
@@ -162,7 +162,7 @@ static void add_span(struct raw_text *text, pid_t pid, struct wire_Span span, si
 /* Whether it has a request. */
 static bool look_at(struct profile *profile, pid_t pid, uint64_t since)
 {
-	struct wire_RequestHead head;
+	struct ipc_RequestHead head;
 	struct raw_text text = {0};
 	char state[] = " ? ";
 	bool has_request, has_connected;
@@ -212,7 +212,7 @@ static void end(struct profile *profile)
 	profile->socket = 0;
 }
 
-void process_profile_begin(struct forker *forker, const struct wire_ToForker *what, int socket)
+void process_profile_begin(struct forker *forker, const struct ipc_ToForker *what, int socket)
 {
 	struct profile *profile = &forker->profile;
 	uint64_t now = raw_nanoseconds();

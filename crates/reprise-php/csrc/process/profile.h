@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "wire.h"
+#include "ipc.h"
 #include "../core/forker_state.h"
 
 struct forker;
 
 /* Takes the descriptor. One that is under way ends. */
-void process_profile_begin(struct forker *forker, const struct wire_ToForker *what, int socket);
+void process_profile_begin(struct forker *forker, const struct ipc_ToForker *what, int socket);
 
 /* How long to wait for the next look. False: none is wanted. */
 bool process_profile_wait(const struct forker *forker, struct timespec *wait);

@@ -10,13 +10,13 @@
 #include "forker.h"
 #include "../core/raw.h"
 #include "trace.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/forker_link.h"
 #include "../core/forker_state.h"
 
 void process_forker_trace(struct forker *forker, pid_t pid)
 {
-	struct wire_FromForker traced = {.tag = wire_FromForker_Traced, .traced = {.pid = pid}};
+	struct ipc_FromForker traced = {.tag = ipc_FromForker_Traced, .traced = {.pid = pid}};
 	long file = RAW2(SYS_memfd_create, "reprise-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (file >= 0 && process_forker_has(forker, pid)) {

@@ -163,13 +163,13 @@ static _Noreturn void watch_files(int lifeline, int pipe)
 	for (;;) {
 		struct pollfd watched = {.fd = lifeline, .events = 0};
 		if (poll(&watched, 1, LOOK_MS) > 0) {
-			_exit(wire_Exit_Success);
+			_exit(ipc_Exit_Success);
 		}
 		watch.is_new = false;
 		compare_files();
 		add_files();
 		if (is_to_be_told() && write(pipe, "c", 1) < 0 && errno != EAGAIN) {
-			_exit(wire_Exit_Success);
+			_exit(ipc_Exit_Success);
 		}
 	}
 }
@@ -193,7 +193,7 @@ int process_watch_start(struct forker *forker)
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
-			_exit(wire_Exit_Unhealthy);
+			_exit(ipc_Exit_Unhealthy);
 		}
 		watch_files(forker->lifeline, ends[1]);
 	}

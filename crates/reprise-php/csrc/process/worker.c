@@ -18,7 +18,7 @@
 #include "overtime.h"
 #include "../core/raw.h"
 #include "../core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "worker.h"
 #include "../core/worker_state.h"
 #include "../core/forker_state.h"
@@ -78,8 +78,8 @@ static bool supervisor_is_gone(void)
 		/* The application has closed descriptors of this worker, maybe standard error, too. The supervisor logs the
 		 * reason.
 		 */
-		wire_recycled(&reprise_worker->wire, wire_Recycle_Descriptors);
-		_exit(wire_Exit_Descriptors);
+		ipc_recycled(&reprise_worker->ipc, ipc_Recycle_Descriptors);
+		_exit(ipc_Exit_Descriptors);
 	}
 	return true;
 }
@@ -88,7 +88,7 @@ bool process_await_request(void)
 {
 	process_loaded_look(false);
 	for (;;) {
-		int next = wire_next(&reprise_worker->wire);
+		int next = ipc_next(&reprise_worker->ipc);
 		if (next != 0) {
 			return next > 0;
 		}
@@ -116,14 +116,14 @@ void process_worker_offers_memory(void)
 	RAW1(SYS_close, (int)file);
 }
 
-void process_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds)
+void process_worker_attach(int slab, const struct ipc_Geometry *geometry, uint32_t slot, const int *eventfds)
 {
-	int error = wire_attach(&reprise_worker->wire, slab, geometry, slot, (uint32_t)getpid(),
-	                        (const int(*)[wire_MAX_DOORS])eventfds);
+	int error = ipc_attach(&reprise_worker->ipc, slab, geometry, slot, (uint32_t)getpid(),
+	                       (const int(*)[ipc_MAX_DOORS])eventfds);
 
 	if (error) {
 		reprise_log_line("error", "a worker cannot map the slab: %s", strerror(error));
-		_exit(wire_Exit_Unhealthy);
+		_exit(ipc_Exit_Unhealthy);
 	}
 	close(slab);
 	process_overtime_watch();

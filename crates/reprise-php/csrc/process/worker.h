@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "wire.h"
+#include "ipc.h"
 #include "../core/state.h"
 #include "../core/worker_state.h"
 
-void process_worker_attach(int slab, const struct wire_Geometry *geometry, uint32_t slot, const int *eventfds);
+void process_worker_attach(int slab, const struct ipc_Geometry *geometry, uint32_t slot, const int *eventfds);
 /* On any stack. When the system runs out of memory, the kernel ends this worker before the processes that serve others.
  */
 void process_worker_offers_memory(void);

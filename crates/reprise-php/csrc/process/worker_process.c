@@ -10,7 +10,7 @@
 #include "forker.h"
 #include "../core/forker_link.h"
 #include "../engine/random.h"
-#include "wire.h"
+#include "ipc.h"
 #include "worker_process.h"
 #include "../core/forker_state.h"
 
@@ -24,7 +24,7 @@ static void become_worker(struct forker *forker, pid_t parent)
 	/* A worker dies with its parent, and ends now if the parent is dead. It is dumpable, so that it can read its own
 	 * /proc/self. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 || getppid() != parent) {
-		_exit(wire_Exit_Unhealthy);
+		_exit(ipc_Exit_Unhealthy);
 	}
 	/* A worker that is woken does not preempt the front. Programs that it starts are scheduled normally. */
 	struct sched_param none_needed = {0};

@@ -11,7 +11,7 @@
 
 #include "bodies.h"
 #include "../engine/ini.h"
-#include "wire.h"
+#include "ipc.h"
 
 static uint64_t as_limit(zend_long bytes)
 {
@@ -50,7 +50,7 @@ static uint64_t largest_of_sections(uint64_t limit)
 	return limit;
 }
 
-void request_describe_bodies(struct wire_Bodies *bodies)
+void request_describe_bodies(struct ipc_Bodies *bodies)
 {
 	const char *file = engine_user_ini_filename();
 
@@ -66,7 +66,7 @@ void request_describe_bodies(struct wire_Bodies *bodies)
 }
 
 /* On the service stack, too. */
-void request_describe_bodies_of_boot(struct wire_Bodies *bodies)
+void request_describe_bodies_of_boot(struct ipc_Bodies *bodies)
 {
 	bodies->limit = as_limit(SG(post_max_size));
 }

@@ -2,10 +2,10 @@
 #ifndef REPRISE_BODIES_H
 #define REPRISE_BODIES_H
 
-#include "wire.h"
+#include "ipc.h"
 
-struct wire_Bodies;
-void request_describe_bodies(struct wire_Bodies *bodies);         /* of a forker that has booted nothing */
-void request_describe_bodies_of_boot(struct wire_Bodies *bodies); /* of a template: the settings of its boot */
+struct ipc_Bodies;
+void request_describe_bodies(struct ipc_Bodies *bodies);         /* of a forker that has booted nothing */
+void request_describe_bodies_of_boot(struct ipc_Bodies *bodies); /* of a template: the settings of its boot */
 
 #endif

@@ -18,7 +18,7 @@
 
 #include "../data/cluster.h"
 #include "../engine/request_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/head.h"
 #include "../core/mode.h"
 #include "../core/worker_state.h"
@@ -38,7 +38,7 @@ static void purge_send(struct purge *purge)
 {
 	if (purge->text.s && ZSTR_LEN(purge->text.s) > strlen(purge->head)) {
 		purge->is_done &=
-		    wire_purge(&reprise_worker->wire, (const uint8_t *)ZSTR_VAL(purge->text.s), ZSTR_LEN(purge->text.s));
+		    ipc_purge(&reprise_worker->ipc, (const uint8_t *)ZSTR_VAL(purge->text.s), ZSTR_LEN(purge->text.s));
 		smart_str_0(&purge->text);
 		data_cluster_purge(purge->text.s);
 		smart_str_free(&purge->text);
@@ -48,7 +48,7 @@ static void purge_send(struct purge *purge)
 
 static void purge_add(struct purge *purge, char letter, const char *name, size_t size)
 {
-	if (ZSTR_LEN(purge->text.s) + size + 2 > wire_PURGE_SIZE) {
+	if (ZSTR_LEN(purge->text.s) + size + 2 > ipc_PURGE_SIZE) {
 		purge_send(purge);
 	}
 	smart_str_appendc(&purge->text, '\n');

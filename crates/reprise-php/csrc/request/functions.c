@@ -19,7 +19,7 @@
 #include "../core/options.h"
 #include "request.h"
 #include "../core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../process/worker.h"
 #include "../core/head.h"
 #include "../core/mode.h"
@@ -79,24 +79,24 @@ static void decode_list(zval *list, const char *json)
 
 ZEND_FUNCTION(reprise_info)
 {
-	static const char *const isolations[] = wire_ISOLATIONS;
+	static const char *const isolations[] = ipc_ISOLATIONS;
 	/* Only a template and its clones have one. */
-	enum wire_Isolation isolation =
-	    snapshot->isolation == wire_Isolation_Auto ? wire_Isolation_WorkerMode : snapshot->isolation;
-	uint64_t recycles[wire_RECYCLES] = {0}, rewinds[3] = {0};
+	enum ipc_Isolation isolation =
+	    snapshot->isolation == ipc_Isolation_Auto ? ipc_Isolation_WorkerMode : snapshot->isolation;
+	uint64_t recycles[ipc_RECYCLES] = {0}, rewinds[3] = {0};
 	zval list;
 
 	ZEND_PARSE_PARAMETERS_NONE();
 	if (reprise_worker->is_worker) {
-		wire_recycles(&reprise_worker->wire, &recycles);
-		wire_rewinds(&reprise_worker->wire, &rewinds);
+		ipc_recycles(&reprise_worker->ipc, &recycles);
+		ipc_rewinds(&reprise_worker->ipc, &rewinds);
 	}
 	array_init(return_value);
 	add_assoc_string(return_value, "version", REPRISE_VERSION);
 	const char *mode = snapshot->image.is_taken || reprise_worker->is_template ? "snapshot" : "classic";
 	add_assoc_string(return_value, "mode", (char *)(reprise_is_worker_mode() ? "worker" : mode));
 	const char *way = isolations[isolation];
-	add_assoc_string(return_value, "isolation", (char *)(snapshot_rewinds() ? isolations[wire_Isolation_Rewind] : way));
+	add_assoc_string(return_value, "isolation", (char *)(snapshot_rewinds() ? isolations[ipc_Isolation_Rewind] : way));
 	add_assoc_string(return_value, "application", (char *)reprise_options.name);
 	decode_list(&list, reprise_options.hosts);
 	add_assoc_zval(return_value, "hosts", &list);
@@ -112,9 +112,9 @@ ZEND_FUNCTION(reprise_info)
 	add_assoc_long(&list, "pages", (zend_long)rewinds[2]);
 	add_assoc_zval(return_value, "rewinds", &list);
 	array_init(&list);
-	for (uint32_t i = 0; i < wire_RECYCLES; i++) {
+	for (uint32_t i = 0; i < ipc_RECYCLES; i++) {
 		uint8_t word[16];
-		wire_recycle_word(i, &word);
+		ipc_recycle_word(i, &word);
 		add_assoc_long(&list, (const char *)word, (zend_long)recycles[i]);
 	}
 	add_assoc_zval(return_value, "recycles", &list);
@@ -135,7 +135,7 @@ ZEND_FUNCTION(fpm_get_status)
 	do {
 		room = size > room ? size + size / 4 : room;
 		text = text ? zend_string_realloc(text, room, false) : zend_string_alloc(room, false);
-		size = wire_report(&reprise_worker->wire, (uint8_t *)ZSTR_VAL(text), room);
+		size = ipc_report(&reprise_worker->ipc, (uint8_t *)ZSTR_VAL(text), room);
 	} while (size > room && ++tries < 4);
 	if (size > 0 && size <= room) {
 		ZSTR_VAL(text)[size] = 0;

@@ -14,7 +14,7 @@
 #include "../core/log.h"
 #include "opcache.h"
 #include "../core/raw.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/worker_state.h"
 
 /* Seconds between two looks of a generation. */
@@ -76,19 +76,19 @@ static void publish(const zval *status)
 	const zval *memory = part(status, ZEND_STRL("memory_usage"));
 	const zval *strings = part(status, ZEND_STRL("interned_strings_usage"));
 	const zval *counts = part(status, ZEND_STRL("opcache_statistics"));
-	uint64_t numbers[wire_OPCACHES] = {0};
+	uint64_t numbers[ipc_OPCACHES] = {0};
 
-	numbers[wire_Opcache_Looks] = ++shared->looks;
-	numbers[wire_Opcache_Used] = number(memory, ZEND_STRL("used_memory"));
-	numbers[wire_Opcache_Wasted] = number(memory, ZEND_STRL("wasted_memory"));
-	numbers[wire_Opcache_Memory] =
-	    numbers[wire_Opcache_Used] + numbers[wire_Opcache_Wasted] + number(memory, ZEND_STRL("free_memory"));
-	numbers[wire_Opcache_Strings] = number(strings, ZEND_STRL("used_memory"));
-	numbers[wire_Opcache_StringsMemory] = number(strings, ZEND_STRL("buffer_size"));
-	numbers[wire_Opcache_Scripts] = number(counts, ZEND_STRL("num_cached_scripts"));
-	numbers[wire_Opcache_Keys] = number(counts, ZEND_STRL("num_cached_keys"));
-	numbers[wire_Opcache_MostKeys] = number(counts, ZEND_STRL("max_cached_keys"));
-	wire_saw_opcache(&reprise_worker->wire, &numbers);
+	numbers[ipc_Opcache_Looks] = ++shared->looks;
+	numbers[ipc_Opcache_Used] = number(memory, ZEND_STRL("used_memory"));
+	numbers[ipc_Opcache_Wasted] = number(memory, ZEND_STRL("wasted_memory"));
+	numbers[ipc_Opcache_Memory] =
+	    numbers[ipc_Opcache_Used] + numbers[ipc_Opcache_Wasted] + number(memory, ZEND_STRL("free_memory"));
+	numbers[ipc_Opcache_Strings] = number(strings, ZEND_STRL("used_memory"));
+	numbers[ipc_Opcache_StringsMemory] = number(strings, ZEND_STRL("buffer_size"));
+	numbers[ipc_Opcache_Scripts] = number(counts, ZEND_STRL("num_cached_scripts"));
+	numbers[ipc_Opcache_Keys] = number(counts, ZEND_STRL("num_cached_keys"));
+	numbers[ipc_Opcache_MostKeys] = number(counts, ZEND_STRL("max_cached_keys"));
+	ipc_saw_opcache(&reprise_worker->ipc, &numbers);
 }
 
 static void judge(const zval *status)
@@ -100,7 +100,7 @@ static void judge(const zval *status)
 	 */
 	shared->pending = is_pending ? shared->pending + 1 : 0;
 	if (is_pending && shared->pending > 1) {
-		wire_renew(&reprise_worker->wire, wire_RENEW_RESTART);
+		ipc_renew(&reprise_worker->ipc, ipc_RENEW_RESTART);
 	} else if (!is_pending && says(status, ZEND_STRL("cache_full"))) {
 		if (!shared->full_is_told) {
 			shared->full_is_told = true;
@@ -112,7 +112,7 @@ static void judge(const zval *status)
 			                 zend_ini_long(ZEND_STRL("opcache.max_accelerated_files"), 0));
 		}
 		if (raw_seconds() >= shared->full_after) {
-			wire_renew(&reprise_worker->wire, wire_RENEW_FULL);
+			ipc_renew(&reprise_worker->ipc, ipc_RENEW_FULL);
 		}
 	}
 }

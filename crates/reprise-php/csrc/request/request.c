@@ -21,7 +21,7 @@
 #include "../core/raw.h"
 #include "request.h"
 #include "../interpose/uploads.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/head.h"
 #include "../core/mode.h"
 #include "../core/boot_failure.h"
@@ -29,13 +29,13 @@
 #include "../core/worker_state.h"
 
 /* A text of the head, or NULL if the client has sent none. PHP treats an empty text differently. */
-static char *optional(struct wire_Span span)
+static char *optional(struct ipc_Span span)
 {
 	return span.offset ? (char *)reprise_head_text(span) : NULL;
 }
 
 /* php_request_startup reads these, so this is called before it. */
-void request_describe(const struct wire_RequestHead *head)
+void request_describe(const struct ipc_RequestHead *head)
 {
 	memset(&SG(request_info), 0, sizeof SG(request_info));
 	SG(request_info).request_method = reprise_head_text(head->method);
@@ -74,7 +74,7 @@ void request_script_begins(void)
 {
 	reprise_worker->stage = REPRISE_RUNNING;
 	if (reprise_worker->responding) {
-		wire_show(&reprise_worker->wire, wire_Activity_Running);
+		ipc_show(&reprise_worker->ipc, ipc_Activity_Running);
 	}
 }
 
@@ -152,11 +152,11 @@ void request_finish_response(void)
 {
 	if (reprise_options.measures) {
 		size_t peak = reprise_worker->peak ? reprise_worker->peak : zend_memory_peak_usage(true);
-		wire_used(&reprise_worker->wire, (uint32_t)((raw_processor_ns() - reprise_worker->processor_ns) / 1000),
-		          (uint32_t)(peak / 1024));
+		ipc_used(&reprise_worker->ipc, (uint32_t)((raw_processor_ns() - reprise_worker->processor_ns) / 1000),
+		         (uint32_t)(peak / 1024));
 	}
 	reprise_worker->responding = false;
-	wire_finish(&reprise_worker->wire);
+	ipc_finish(&reprise_worker->ipc);
 }
 
 bool request_finish(void)
@@ -173,7 +173,7 @@ bool request_finish(void)
 
 bool request_claim(void)
 {
-	size_t size = wire_head(&reprise_worker->wire, reprise_worker->head, sizeof reprise_worker->head);
+	size_t size = ipc_head(&reprise_worker->ipc, reprise_worker->head, sizeof reprise_worker->head);
 
 	reprise_worker->requests++;
 	process_overtime_forget();
@@ -184,14 +184,14 @@ bool request_claim(void)
 	if (reprise_options.measures) {
 		reprise_worker->processor_ns = raw_processor_ns();
 	}
-	if (!wire_enter(&reprise_worker->wire)) {
+	if (!ipc_enter(&reprise_worker->ipc)) {
 		return false;
 	}
 	reprise_worker->connected = false;
 	reprise_worker->responding = true;
-	if (size < sizeof(struct wire_RequestHead)) {
+	if (size < sizeof(struct ipc_RequestHead)) {
 		reprise_service_log("error", "a request head cannot be run: it is too small", NULL);
-		_exit(wire_Exit_Unhealthy);
+		_exit(ipc_Exit_Unhealthy);
 	}
 	return true;
 }
@@ -204,7 +204,7 @@ void request_boot_ended(const char *how, bool ran_to_end)
 	if (ran_to_end) {
 		reprise_log_line("error", "%s cannot be booted: %s; mode = \"classic\" for this script ends the attempts",
 		                 reprise_head_text(reprise_head()->script), how);
-		_exit(wire_Exit_NotAsked);
+		_exit(ipc_Exit_NotAsked);
 	}
 	if (engine_last_error()) {
 		const char *file = engine_last_error_file();

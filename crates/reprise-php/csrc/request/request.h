@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "wire.h"
+#include "ipc.h"
 
 /* Completes the response for the client; the script may go on. False: the response was complete before. */
 bool request_finish(void);
@@ -12,7 +12,7 @@ void request_finish_response(void); /* completes it as it is; the worker gives u
 int request_note_memory(void);
 /* On any stack. Copies the head, and enters PHP. False: the front has taken the request back. */
 bool request_claim(void);
-void request_describe(const struct wire_RequestHead *head);
+void request_describe(const struct ipc_RequestHead *head);
 void request_script_begins(void);
 /* False: exit() or an error has ended it. */
 bool request_run_script(const char *script);

@@ -2,8 +2,8 @@
  * The SAPI: what PHP calls to write, read and log. Every callback may run in a child that PHP code has forked; there
  * `responding` is false and output goes nowhere.
  *
- * Output is published by wire when half the ring is full, by flush() and at the end. An abort (zend_bailout inside
- * php_handle_aborted_connection) is raised here, in C, after the wire call has returned.
+ * Output is published by ipc when half the ring is full, by flush() and at the end. An abort (zend_bailout inside
+ * php_handle_aborted_connection) is raised here, in C, after the ipc call has returned.
  *
  * The name is fpm-fcgi: it is on opcache's list of SAPIs, and what frameworks and Phar::webPhar expect.
  */
@@ -44,7 +44,7 @@
 #include "../core/snapshot_state.h"
 #include "../interpose/uploads.h"
 #include "variables.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/head.h"
 #include "../core/mode.h"
 #include "../core/worker_state.h"
@@ -68,7 +68,7 @@ static size_t ub_write(const char *bytes, size_t size)
 	if (!reprise_worker->responding) {
 		return size;
 	}
-	if (wire_write(&reprise_worker->wire, (const uint8_t *)bytes, size) < 0) {
+	if (ipc_write(&reprise_worker->ipc, (const uint8_t *)bytes, size) < 0) {
 		php_handle_aborted_connection();
 	}
 	return size;
@@ -89,8 +89,8 @@ static void flush(void *context)
 #endif
 	}
 	/* What this flush sends may end the response. As under PHP-FPM, the next one raises that. */
-	bool is_unread = wire_is_unread(&reprise_worker->wire);
-	wire_flush(&reprise_worker->wire);
+	bool is_unread = ipc_is_unread(&reprise_worker->ipc);
+	ipc_flush(&reprise_worker->ipc);
 	if (is_unread) {
 		php_handle_aborted_connection();
 	}
@@ -147,8 +147,8 @@ static bool send_line(const sapi_header_struct *header, int code)
 		return true;
 	}
 	const char *value = colon + 1 + strspn(colon + 1, " \t");
-	return wire_response_header(&reprise_worker->wire, (const uint8_t *)header->header, (uint16_t)name,
-	                            (const uint8_t *)value, header->header_len - (size_t)(value - header->header))
+	return ipc_response_header(&reprise_worker->ipc, (const uint8_t *)header->header, (uint16_t)name,
+	                           (const uint8_t *)value, header->header_len - (size_t)(value - header->header))
 	       == 0;
 }
 
@@ -174,13 +174,13 @@ static int send_headers(sapi_headers_struct *headers)
 	if (!reprise_worker->responding || reprise_worker->head_sent) {
 		return SAPI_HEADER_SENT_SUCCESSFULLY;
 	}
-	struct wire_worker_state *wire = &reprise_worker->wire;
+	struct ipc_worker_state *ipc = &reprise_worker->ipc;
 	reprise_worker->head_sent = true;
-	if (head_size(headers) > wire_MAX_SIZE) {
+	if (head_size(headers) > ipc_MAX_SIZE) {
 		reprise_log_line("error", "%s: more than %d bytes; the response is 500 without them", too_large,
-		                 (int)wire_MAX_SIZE);
-		wire_response_status(wire, 500, (const uint8_t *)too_large, strlen(too_large));
-		return wire_response_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
+		                 (int)ipc_MAX_SIZE);
+		ipc_response_status(ipc, 500, (const uint8_t *)too_large, strlen(too_large));
+		return ipc_response_end(ipc) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
 	}
 	find_status(headers, &code, &reason);
 	if (code < 200) {
@@ -189,13 +189,13 @@ static int send_headers(sapi_headers_struct *headers)
 		code = 200;
 		reason = "";
 	}
-	bool sent = wire_response_status(wire, (uint16_t)code, (const uint8_t *)reason, strlen(reason)) == 0;
+	bool sent = ipc_response_status(ipc, (uint16_t)code, (const uint8_t *)reason, strlen(reason)) == 0;
 	for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); sent && header;
 	     header = zend_llist_get_next_ex(&headers->headers, &position)) {
 		sent = send_line(header, code);
 	}
 	/* An abort may not be raised here. The next write raises it. */
-	return sent && wire_response_end(wire) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
+	return sent && ipc_response_end(ipc) == 0 ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED;
 }
 
 /*
@@ -216,7 +216,7 @@ static size_t read_post(char *buffer, size_t size)
 		request_finish_response();
 	}
 	while (got < size && reprise_worker->responding && !reprise_worker->body_broken) {
-		int64_t count = wire_read(&reprise_worker->wire, (uint8_t *)buffer + got, size - got);
+		int64_t count = ipc_read(&reprise_worker->ipc, (uint8_t *)buffer + got, size - got);
 		if (count < 0) {
 			reprise_worker->body_broken = true;
 			engine_connection_is_aborted();
@@ -301,7 +301,7 @@ static void renewing_opcache_reset(INTERNAL_FUNCTION_PARAMETERS)
 		/* A boot loads its code just now. */
 		RETURN_FALSE;
 	}
-	wire_renew(&reprise_worker->wire, wire_RENEW_ASKED);
+	ipc_renew(&reprise_worker->ipc, ipc_RENEW_ASKED);
 	RETURN_TRUE;
 }
 

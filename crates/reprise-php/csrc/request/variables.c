@@ -10,7 +10,7 @@
 
 #include "../engine/filter.h"
 #include "variables.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/head.h"
 #include "../core/mode.h"
 

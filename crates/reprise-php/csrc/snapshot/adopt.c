@@ -92,7 +92,7 @@ const char *snapshot_adopt_pages(void)
 	}
 	each_written(adopt_range, NULL);
 	if (!make_image(PROT_READ)) {
-		reprise_recycle(wire_Recycle_Kernel, "the image cannot be protected");
+		reprise_recycle(ipc_Recycle_Kernel, "the image cannot be protected");
 	}
 	return NULL;
 }

@@ -31,7 +31,7 @@
 #include "prove.h"
 #include "rewind.h"
 #include "../core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/descriptors.h"
 #include "../core/forker_link.h"
 #include "../core/recycle.h"
@@ -45,7 +45,7 @@ static void unhealthy(const char *what)
 {
 	reprise_service_log("error", "a clone cannot start", what);
 	for (;;) {
-		RAW1(SYS_exit_group, wire_Exit_Unhealthy);
+		RAW1(SYS_exit_group, ipc_Exit_Unhealthy);
 	}
 }
 
@@ -54,7 +54,7 @@ static void watch_memory(void)
 	const char *why = snapshot_way()->arm();
 
 	if (why) {
-		reprise_recycle(wire_Recycle_Kernel, why);
+		reprise_recycle(ipc_Recycle_Kernel, why);
 	}
 	for (size_t i = 0; i < IDENTITIES; i++) {
 		snapshot_pin(snapshot->image.identity[i].start, snapshot->image.identity[i].end);
@@ -87,10 +87,10 @@ static void shrink_or_leave(uint64_t seconds)
 		snapshot_close_free();
 	}
 	if (seconds >= IDLE_S + reprise_worker->slot % IDLE_SPREAD && snapshot->hot.count >= IDLE_PAGES) {
-		wire_recycled(&reprise_worker->wire, wire_Recycle_Idle);
+		ipc_recycled(&reprise_worker->ipc, ipc_Recycle_Idle);
 		connections_say_goodbye();
 		for (;;) {
-			RAW1(SYS_exit_group, wire_Exit_Recycle);
+			RAW1(SYS_exit_group, ipc_Exit_Recycle);
 		}
 	}
 }
@@ -108,17 +108,17 @@ static void serve_one(void)
 	snapshot->notes.in_request = true;
 	swapcontext(&snapshot->service, &snapshot->php);
 	snapshot->notes.in_request = false;
-	if (snapshot->isolation == wire_Isolation_Fork) {
+	if (snapshot->isolation == ipc_Isolation_Fork) {
 		data_leave();
 		for (;;) {
-			RAW1(SYS_exit_group, wire_Exit_Success);
+			RAW1(SYS_exit_group, ipc_Exit_Success);
 		}
 	}
 	if (snapshot_learn_leaves()) {
-		wire_recycled(&reprise_worker->wire, wire_Recycle_Learned);
+		ipc_recycled(&reprise_worker->ipc, ipc_Recycle_Learned);
 		connections_say_goodbye();
 		for (;;) {
-			RAW1(SYS_exit_group, wire_Exit_Recycle);
+			RAW1(SYS_exit_group, ipc_Exit_Recycle);
 		}
 	}
 	connections_leave_if_wanted();
@@ -148,12 +148,12 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 	reprise_worker->is_worker = true;
 	reprise_worker->is_template = false;
 	data_begin(DATA_SHARES, snapshot_rewinds());
-	if (wire_attach(&reprise_worker->wire, forker->slab, &forker->geometry, slot, (uint32_t)reprise_worker->pid,
-	                (const int(*)[wire_MAX_DOORS])forker->eventfds)) {
+	if (ipc_attach(&reprise_worker->ipc, forker->slab, &forker->geometry, slot, (uint32_t)reprise_worker->pid,
+	               (const int(*)[ipc_MAX_DOORS])forker->eventfds)) {
 		unhealthy("it cannot map the slab");
 	}
 	RAW1(SYS_close, forker->slab);
-	wire_extent(&reprise_worker->wire, &extent);
+	ipc_extent(&reprise_worker->ipc, &extent);
 	snapshot->image.own[OWN_SLAB] = (struct range){extent[0], extent[0] + TO_PAGE(extent[1])};
 	if (snapshot_rewinds()) {
 		RAW1(SYS_close, snapshot->image.own_smaps);
@@ -172,10 +172,10 @@ static _Noreturn void clone_main(struct forker *forker, uint32_t slot, pid_t par
 		snapshot_connections_open();
 	}
 	for (uint64_t idle_since = 0;;) {
-		int next = wire_next(&reprise_worker->wire);
+		int next = ipc_next(&reprise_worker->ipc);
 		if (next < 0 || (next == 0 && supervisor_is_gone())) {
 			connections_say_goodbye();
-			RAW1(SYS_exit_group, wire_Exit_Success);
+			RAW1(SYS_exit_group, ipc_Exit_Success);
 		}
 		if (next > 0) {
 			serve_one();

@@ -20,7 +20,7 @@
 #include "maps.h"
 #include "pages.h"
 #include "../core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "ways.h"
 
 #define HIT 64

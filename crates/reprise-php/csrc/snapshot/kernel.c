@@ -4,7 +4,7 @@
  *
  * What is cheap is always put back: the directory, the umask, offsets of files that the boot has opened, the number of
  * descriptors. The rest is put back when dirty*.c has seen a call that changes it. Descriptors of the snapshot have
- * copies above wire_SERVICE_DESCRIPTOR, from which they are made again. All others are closed.
+ * copies above ipc_SERVICE_DESCRIPTOR, from which they are made again. All others are closed.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -20,7 +20,7 @@
 #include "../interpose/interpose.h"
 #include "kernel.h"
 #include "../core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/descriptors.h"
 #include "../core/recycle.h"
 
@@ -81,7 +81,7 @@ static void look_at_stranger(int number)
 		i++;
 	}
 	if (i == sizeof uring - 1) {
-		reprise_recycle(wire_Recycle_IoUring, "a request has set up an io_uring");
+		reprise_recycle(ipc_Recycle_IoUring, "a request has set up an io_uring");
 	}
 }
 
@@ -168,11 +168,11 @@ static void restore_descriptors(void)
 		struct owned *owned = &snapshot->kernel.owned[i];
 		if (RAW3(SYS_dup3, snapshot->kernel.owned_copies[i], owned->number, owned->is_kept_on_exec ? 0 : O_CLOEXEC)
 		    < 0) {
-			reprise_recycle(wire_Recycle_Descriptors, "a descriptor of the snapshot is gone");
+			reprise_recycle(ipc_Recycle_Descriptors, "a descriptor of the snapshot is gone");
 		}
 	}
 	if (count_descriptors() != snapshot->kernel.descriptors) {
-		reprise_recycle(wire_Recycle_Descriptors, "a descriptor of the worker is gone");
+		reprise_recycle(ipc_Recycle_Descriptors, "a descriptor of the worker is gone");
 	}
 }
 
@@ -206,7 +206,7 @@ void snapshot_kernel_start(void)
 	RAW2(SYS_set_robust_list, snapshot->kernel.robust_list, snapshot->kernel.robust_size);
 	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
 		if (snapshot->kernel.owned[i].offset >= 0 && !reopen(&snapshot->kernel.owned[i])) {
-			reprise_recycle(wire_Recycle_Descriptors, "a file that was open at the snapshot cannot be opened again");
+			reprise_recycle(ipc_Recycle_Descriptors, "a file that was open at the snapshot cannot be opened again");
 		}
 	}
 	if (!snapshot_rewinds()) {
@@ -214,7 +214,7 @@ void snapshot_kernel_start(void)
 	}
 	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
 		snapshot->kernel.owned_copies[i] =
-		    (int)RAW3(SYS_fcntl, snapshot->kernel.owned[i].number, F_DUPFD_CLOEXEC, wire_SERVICE_DESCRIPTOR);
+		    (int)RAW3(SYS_fcntl, snapshot->kernel.owned[i].number, F_DUPFD_CLOEXEC, ipc_SERVICE_DESCRIPTOR);
 	}
 	snapshot->kernel.pagemap = open_service("/proc/self/pagemap", O_RDONLY);
 	snapshot->kernel.statm = open_service("/proc/self/statm", O_RDONLY);
@@ -224,7 +224,7 @@ void snapshot_kernel_start(void)
 	snapshot->kernel.descriptors = count_descriptors();
 	if (snapshot->kernel.pagemap < 0 || snapshot->kernel.statm < 0 || snapshot->kernel.task_directory < 0
 	    || snapshot->kernel.descriptors <= 0 || snapshot->kernel.working_directory < 0) {
-		reprise_recycle(wire_Recycle_Kernel, "/proc/self cannot be read");
+		reprise_recycle(ipc_Recycle_Kernel, "/proc/self cannot be read");
 	}
 }
 
@@ -242,18 +242,18 @@ static bool restore_file(const struct owned *owned)
 void snapshot_kernel_restore(void)
 {
 	if (snapshot->notes.dirty & DIRTY_ATTRIBUTES) {
-		reprise_recycle(wire_Recycle_Attributes, snapshot->notes.culprit);
+		reprise_recycle(ipc_Recycle_Attributes, snapshot->notes.culprit);
 	}
 	if ((snapshot->image.is_passed_by || (snapshot->notes.dirty & DIRTY_PASSED_BY))
 	    && !interpose_attributes_are_right()) {
-		reprise_recycle(wire_Recycle_Attributes, "a request changed limits, priorities or its name");
+		reprise_recycle(ipc_Recycle_Attributes, "a request changed limits, priorities or its name");
 	}
 	if (process_has_left_timers()) {
-		reprise_recycle(wire_Recycle_Timers, "a request made a timer");
+		reprise_recycle(ipc_Recycle_Timers, "a request made a timer");
 	}
 	RAW1(SYS_umask, snapshot->kernel.umask);
 	if (RAW1(SYS_fchdir, snapshot->kernel.working_directory) < 0) {
-		reprise_recycle(wire_Recycle_Descriptors, "the working directory is gone");
+		reprise_recycle(ipc_Recycle_Descriptors, "the working directory is gone");
 	}
 	process_timers_stop();
 	if ((snapshot->notes.dirty & DIRTY_SIGNALS) || has_pending_signals()) {
@@ -263,7 +263,7 @@ void snapshot_kernel_restore(void)
 	for (size_t i = 0; i < snapshot->kernel.owned_count; i++) {
 		struct owned *owned = &snapshot->kernel.owned[i];
 		if (owned->offset >= 0 && !restore_file(owned)) {
-			reprise_recycle(wire_Recycle_Descriptors, "a file of the snapshot is gone");
+			reprise_recycle(ipc_Recycle_Descriptors, "a file of the snapshot is gone");
 		}
 	}
 }

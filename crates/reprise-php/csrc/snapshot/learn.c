@@ -238,6 +238,6 @@ void snapshot_learn(void)
 	lessons->busy = false;
 	if (!snapshot_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken again", why);
-		RAW1(SYS_exit_group, wire_Exit_NotBooted);
+		RAW1(SYS_exit_group, ipc_Exit_NotBooted);
 	}
 }

@@ -96,13 +96,12 @@ struct snapshot_ways snapshot_try_needs(bool may_try_userfaultfd, char *text, si
 #endif
 }
 
-enum wire_Isolation snapshot_best_way(enum wire_Isolation wanted, struct snapshot_ways ways)
+enum ipc_Isolation snapshot_best_way(enum ipc_Isolation wanted, struct snapshot_ways ways)
 {
-	bool any = wanted == wire_Isolation_Auto || wanted == wire_Isolation_Rewind;
+	bool any = wanted == ipc_Isolation_Auto || wanted == ipc_Isolation_Rewind;
 
-	if (ways.userfaultfd && (any || wanted == wire_Isolation_Userfaultfd)) {
-		return wire_Isolation_Userfaultfd;
+	if (ways.userfaultfd && (any || wanted == ipc_Isolation_Userfaultfd)) {
+		return ipc_Isolation_Userfaultfd;
 	}
-	return ways.soft_dirty && (any || wanted == wire_Isolation_SoftDirty) ? wire_Isolation_SoftDirty
-	                                                                      : wire_Isolation_Fork;
+	return ways.soft_dirty && (any || wanted == ipc_Isolation_SoftDirty) ? ipc_Isolation_SoftDirty : ipc_Isolation_Fork;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "wire.h"
+#include "ipc.h"
 
 /* The text of what was tried: a word and an errno for each, 0 if it works; `soft` is an enum softdirty_step. */
 #define REPRISE_NEEDS 128
@@ -19,7 +19,7 @@ struct snapshot_ways {
 
 struct snapshot_ways snapshot_try_needs(bool may_try_userfaultfd, char *text, size_t size);
 
-/* The best of these ways for who asks for this isolation; wire_Isolation_Fork: none of them. */
-enum wire_Isolation snapshot_best_way(enum wire_Isolation wanted, struct snapshot_ways ways);
+/* The best of these ways for who asks for this isolation; ipc_Isolation_Fork: none of them. */
+enum ipc_Isolation snapshot_best_way(enum ipc_Isolation wanted, struct snapshot_ways ways);
 
 #endif

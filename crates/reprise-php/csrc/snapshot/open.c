@@ -84,9 +84,9 @@ static bool may_go_to(const union peer *peer)
 	}
 	switch (peer->any.sa_family) {
 	case AF_UNIX: return true;
-	case AF_INET: return connection_may_go_to((const uint8_t *)networks, size, (const uint8_t *)&peer->in4.sin_addr, 4);
+	case AF_INET: return db_session_may_go_to((const uint8_t *)networks, size, (const uint8_t *)&peer->in4.sin_addr, 4);
 	case AF_INET6:
-		return connection_may_go_to((const uint8_t *)networks, size, (const uint8_t *)&peer->in6.sin6_addr, 16);
+		return db_session_may_go_to((const uint8_t *)networks, size, (const uint8_t *)&peer->in6.sin6_addr, 16);
 	default: return false;
 	}
 }
@@ -113,7 +113,7 @@ static void judge(struct kept_connection *connection, struct refusal *refusal)
 {
 	union peer peer = {0};
 	socklen_t length = sizeof peer - 1;
-	uint8_t words[connection_REASON_SIZE];
+	uint8_t words[db_session_REASON_SIZE];
 	size_t about[2] = {0};
 
 	raw_add(&refusal->text, "the connection to ");
@@ -127,15 +127,15 @@ static void judge(struct kept_connection *connection, struct refusal *refusal)
 		refuse(refusal, "its hook has sent more than can be followed");
 		return;
 	}
-	uint32_t why = connection_plan(&connection->state, connection->sent, connection->said, &about);
+	uint32_t why = db_session_plan(&connection->state, connection->sent, connection->said, &about);
 	if (IS_PLANTED(PLANTED_KEEP_ANY) && why) {
 		static const uint8_t ping[] = "*1\r\n$4\r\nPING\r\n";
-		why = connection_plan(&connection->state, ping, sizeof ping - 1, &about);
+		why = db_session_plan(&connection->state, ping, sizeof ping - 1, &about);
 	}
 	if (why) {
-		connection_refusal(why, &words);
+		db_session_refusal(why, &words);
 		refuse(refusal, (const char *)words);
-		add_said(&refusal->text, connection, why == connection_ABOUT_STATEMENT ? about : (size_t[2]){0});
+		add_said(&refusal->text, connection, why == db_session_ABOUT_STATEMENT ? about : (size_t[2]){0});
 		return;
 	}
 	if (!may_go_to(&peer)) {
@@ -344,7 +344,7 @@ void snapshot_connections_open(void)
 	} else if (!all->is_to_leave) {
 		connections_hooks_went_well();
 	}
-	wire_keeps(&reprise_worker->wire, (uint32_t)all->count);
+	ipc_keeps(&reprise_worker->ipc, (uint32_t)all->count);
 }
 
 void snapshot_connections_drop(void)
@@ -358,5 +358,5 @@ void snapshot_connections_drop(void)
 	}
 	forget_all();
 	snapshot_watch_goes_on();
-	wire_keeps(&reprise_worker->wire, 0);
+	ipc_keeps(&reprise_worker->ipc, 0);
 }

@@ -37,7 +37,7 @@ void snapshot_plant_fault(void)
 		}
 	}
 	fprintf(stderr, "reprise-php: REPRISE_PLANT names no fault: %s\n", wanted);
-	exit(wire_Exit_Usage);
+	exit(ipc_Exit_Usage);
 }
 
 static bool differs(const unsigned char *left, const unsigned char *right)

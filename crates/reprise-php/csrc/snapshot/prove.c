@@ -17,7 +17,7 @@
 #include "pages.h"
 #include "prove.h"
 #include "../core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/recycle.h"
 #include "ways.h"
 
@@ -77,7 +77,7 @@ static bool has_no_child(void)
 void snapshot_prove_start(void)
 {
 	if (!read_sizes(&snapshot->watch.sizes)) {
-		reprise_recycle(wire_Recycle_Kernel, "/proc/self/statm cannot be read");
+		reprise_recycle(ipc_Recycle_Kernel, "/proc/self/statm cannot be read");
 	}
 }
 
@@ -86,10 +86,10 @@ void snapshot_prove_alone(void)
 {
 	if (!has_no_child()) {
 		/* The child goes on, as it would under PHP-FPM. This process ends, because it shares memory with the child. */
-		reprise_recycle(wire_Recycle_Children, "a request left a child process running");
+		reprise_recycle(ipc_Recycle_Children, "a request left a child process running");
 	}
 	if (!has_one_thread()) {
-		reprise_recycle(wire_Recycle_Threads, "a request left a thread running");
+		reprise_recycle(ipc_Recycle_Threads, "a request left a thread running");
 	}
 }
 
@@ -98,7 +98,7 @@ void snapshot_prove_watched(bool has_searched)
 	const char *why = snapshot_way()->meddled(has_searched);
 
 	if (why) {
-		reprise_recycle(wire_Recycle_Protection, why);
+		reprise_recycle(ipc_Recycle_Protection, why);
 	}
 }
 
@@ -108,7 +108,7 @@ void snapshot_prove_mappings(void)
 		snapshot->notes.dirty |= DIRTY_MAPPINGS;
 	}
 	if (snapshot->notes.dirty & DIRTY_OPENED) {
-		reprise_recycle(wire_Recycle_Mappings, snapshot->notes.culprit);
+		reprise_recycle(ipc_Recycle_Mappings, snapshot->notes.culprit);
 	}
 	if (snapshot->notes.dirty & DIRTY_GUARDS) {
 		snapshot_remove_guards();
@@ -116,13 +116,13 @@ void snapshot_prove_mappings(void)
 	if (snapshot->notes.dirty & DIRTY_MAPPINGS) {
 		long result = snapshot_restore_mappings();
 		if (result > 0) {
-			reprise_recycle(wire_Recycle_Mappings, snapshot->notes.culprit);
+			reprise_recycle(ipc_Recycle_Mappings, snapshot->notes.culprit);
 		}
 		if (result < 0) {
-			reprise_recycle(wire_Recycle_Kernel, "mappings cannot be put back");
+			reprise_recycle(ipc_Recycle_Kernel, "mappings cannot be put back");
 		}
 		if (!snapshot_sizes_are_right()) {
-			reprise_recycle(wire_Recycle_Size, "the process has another size than before the request");
+			reprise_recycle(ipc_Recycle_Size, "the process has another size than before the request");
 		}
 	}
 	snapshot_prove_watched(false);
@@ -160,7 +160,7 @@ static void audit_page(const struct region *region, uintptr_t page, bool was_fas
 			raw_add_hex(&text, region->start);
 			raw_add(&text, ")");
 			text.bytes[text.size] = 0;
-			reprise_recycle(wire_Recycle_Audit, text.bytes);
+			reprise_recycle(ipc_Recycle_Audit, text.bytes);
 		}
 	}
 }
@@ -200,8 +200,8 @@ void snapshot_audit(bool was_fast)
 	struct mapping_audit audit = {0};
 
 	if (snapshot_each_mapping("/proc/self/maps", audit_mapping, &audit) < 0 || audit.differs) {
-		reprise_recycle(wire_Recycle_Audit, was_fast ? "after a fast rewind, mappings differ from the snapshot"
-		                                             : "after a scanned rewind, mappings differ from the snapshot");
+		reprise_recycle(ipc_Recycle_Audit, was_fast ? "after a fast rewind, mappings differ from the snapshot"
+		                                            : "after a scanned rewind, mappings differ from the snapshot");
 	}
 	for (size_t i = 0; i < snapshot->image.region_count; i++) {
 		const struct region *region = &snapshot->image.regions[i];

@@ -28,7 +28,7 @@
 #include "../core/boot_failure.h"
 #include "../core/forker_state.h"
 
-/* Calls `each` with every descriptor below wire_SERVICE_DESCRIPTOR, and with those above that are not reprise-php's. */
+/* Calls `each` with every descriptor below ipc_SERVICE_DESCRIPTOR, and with those above that are not reprise-php's. */
 static void each_descriptor(void (*each)(int))
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -80,7 +80,7 @@ static void own(int number, int flags, int64_t offset)
 
 static void note(int number)
 {
-	if (number < wire_SERVICE_DESCRIPTOR || number == reprise_options.userfaultfd) {
+	if (number < ipc_SERVICE_DESCRIPTOR || number == reprise_options.userfaultfd) {
 		own(number, 0, -1);
 	}
 }
@@ -192,8 +192,8 @@ static void judge(int number)
 		reprise_boot_failed(
 		    text, "close it before reprise_snapshot() and open it after the call: a rewind cannot reset the other end");
 	}
-	if (number >= wire_SERVICE_DESCRIPTOR) {
-		snprintf(text, sizeof text, "descriptor %d (%s) is above %d", number, target, wire_SERVICE_DESCRIPTOR);
+	if (number >= ipc_SERVICE_DESCRIPTOR) {
+		snprintf(text, sizeof text, "descriptor %d (%s) is above %d", number, target, ipc_SERVICE_DESCRIPTOR);
 		reprise_boot_failed(text, "close it before reprise_snapshot()");
 	}
 	if (S_ISREG(about.st_mode) && writes) {

@@ -23,7 +23,7 @@
 #include "prove.h"
 #include "rewind.h"
 #include "../core/snapshot_state.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/recycle.h"
 #include "ways.h"
 #include "../core/worker_state.h"
@@ -80,7 +80,7 @@ static void watch_again(uintptr_t start, uintptr_t end)
 	const struct region *region = snapshot_region_of(start);
 
 	if (!region || region->start != start || region->end != end || !snapshot_way()->adopt(start, end)) {
-		reprise_recycle(wire_Recycle_Protection, "memory of the snapshot is not watched any more");
+		reprise_recycle(ipc_Recycle_Protection, "memory of the snapshot is not watched any more");
 	}
 	snapshot_copy_region(region, start, end);
 	snapshot_watch_or_recycle(start, end);
@@ -179,7 +179,7 @@ static void restore_break(void)
 		snapshot->notes.dirty |= DIRTY_MAPPINGS;
 	}
 	if (now != snapshot->image.brk && (uintptr_t)RAW1(SYS_brk, snapshot->image.brk) != snapshot->image.brk) {
-		reprise_recycle(wire_Recycle_Mappings, "the program break cannot be restored");
+		reprise_recycle(ipc_Recycle_Mappings, "the program break cannot be restored");
 	}
 }
 
@@ -194,7 +194,7 @@ static void undo_new_mappings(void)
 void snapshot_rewind(void)
 {
 	snapshot->hot.found = snapshot->hot.put_back = 0;
-	wire_show(&reprise_worker->wire, wire_Activity_Rewinding);
+	ipc_show(&reprise_worker->ipc, ipc_Activity_Rewinding);
 	/* It reaps children, and the counters include their faults only then. */
 	snapshot_prove_alone();
 	restore_break();
@@ -220,7 +220,7 @@ void snapshot_rewind(void)
 	if (reprise_options.audits) {
 		snapshot_audit(is_fast);
 	}
-	wire_rewound(&reprise_worker->wire, is_fast, snapshot->hot.put_back);
+	ipc_rewound(&reprise_worker->ipc, is_fast, snapshot->hot.put_back);
 	snapshot->notes.dirty = 0;
 	/* This comes last: a write from here on counts as one of the next request. A fast rewind leaves the count that it
 	 * has read: if it has faulted itself, the next one scans. */

@@ -40,7 +40,7 @@
 #include "../core/snapshot_state.h"
 #include "template.h"
 #include "warm.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/head.h"
 #include "../core/boot_failure.h"
 #include "../request/additions.h"
@@ -177,7 +177,7 @@ ZEND_FUNCTION(reprise_snapshot)
 		if (reprise_worker->is_worker && snapshot->image.is_taken) {
 			php_error_docref(NULL, E_WARNING, "the snapshot was taken before: this call does nothing");
 		} else if (reprise_worker->is_worker && reprise_worker->responding) {
-			wire_note(&reprise_worker->wire, wire_NOTE_SNAPSHOT | (per_host ? wire_NOTE_HOST : 0));
+			ipc_note(&reprise_worker->ipc, ipc_NOTE_SNAPSHOT | (per_host ? ipc_NOTE_HOST : 0));
 		}
 		return;
 	}

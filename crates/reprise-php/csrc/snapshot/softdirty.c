@@ -249,7 +249,7 @@ static bool end(void)
 			return true;
 		}
 	}
-	reprise_recycle(wire_Recycle_Protection, "pages cannot be protected any more by clearing soft-dirty bits");
+	reprise_recycle(ipc_Recycle_Protection, "pages cannot be protected any more by clearing soft-dirty bits");
 }
 
 /* Of Linux 6.4. */
@@ -281,7 +281,7 @@ static const char *arm(void)
 }
 
 const struct watch_way snapshot_by_soft_dirty = {
-    .isolation = wire_Isolation_SoftDirty,
+    .isolation = ipc_Isolation_SoftDirty,
     .arm = arm,
     .adopt = nothing,
     .watch = note,

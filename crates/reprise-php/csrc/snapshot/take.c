@@ -33,7 +33,7 @@
 #include "pagemap.h"
 #include "../core/snapshot_state.h"
 #include "take.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/descriptors.h"
 
 /* Most requests use less. When the stack grows, that is a page fault, and a mapping that the rewind has to undo. */
@@ -69,7 +69,7 @@ static bool list_mapping(const struct mapping *mapping, const char *name, void *
 	if (!is_writable || mapping->is_volatile || snapshot_is_own(mapping->start, mapping->end)) {
 		return true;
 	}
-	if (mapping->is_huge && snapshot->isolation == wire_Isolation_SoftDirty) {
+	if (mapping->is_huge && snapshot->isolation == ipc_Isolation_SoftDirty) {
 		listing->failed = "memory in hugetlb pages cannot be watched by soft-dirty bits";
 		return false;
 	}

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "wire.h"
+#include "ipc.h"
 
 /* False: `why` has the reason. */
 bool snapshot_take(const char **why);

@@ -3,7 +3,7 @@
  * which leaves PHP's stack for the service stack (take.c). From then on it only forks clones (process/forker.c), and
  * never serves a request. It holds opcache's usage lock, so opcache does not restart and wipe the shared memory that
  * its clones and the classic workers use. A boot that fails writes its reason to the log, and ends the process with
- * wire_Exit_NotBooted.
+ * ipc_Exit_NotBooted.
  *
  * Each clone waits for a request on its service stack, resumes
  * PHP where the script called (serve.c), ends the request as PHP-FPM would (end.c), comes back to the service stack and
@@ -29,7 +29,7 @@
  * open.c, adopt.c  connections that a clone opens before its first request
  * planted.c   faults that show that the checks work (core/checks.h)
  *
- * Code on the service stack uses raw.h and wire, writes to service memory only, and calls
+ * Code on the service stack uses raw.h and ipc, writes to service memory only, and calls
  * no function of PHP.
  */
 #define _GNU_SOURCE
@@ -70,7 +70,7 @@
 #include "take.h"
 #include "template.h"
 #include "ways.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/head.h"
 #include "../core/boot_failure.h"
 #include "../core/forker_link.h"
@@ -88,7 +88,7 @@ static const struct forker_methods methods = {
 void snapshot_template_loop(void)
 {
 	struct forker *forker = reprise_forker;
-	struct wire_FromForker ready = {.tag = wire_FromForker_TemplateReady};
+	struct ipc_FromForker ready = {.tag = ipc_FromForker_TemplateReady};
 	const char *why = NULL;
 
 	snapshot_block_signals();
@@ -96,17 +96,17 @@ void snapshot_template_loop(void)
 	data_end_request();
 	if (!snapshot_take(&why)) {
 		reprise_service_log("error", "the snapshot cannot be taken", why);
-		RAW1(SYS_exit_group, wire_Exit_NotBooted);
+		RAW1(SYS_exit_group, ipc_Exit_NotBooted);
 	}
 	if (!snapshot_clone_try()) {
-		RAW1(SYS_exit_group, wire_Exit_NotBooted);
+		RAW1(SYS_exit_group, ipc_Exit_NotBooted);
 	}
 	/* Other processes of the application's user may not look into it from here on. */
 	RAW2(SYS_prctl, PR_SET_DUMPABLE, 0);
 	ready.template_ready.isolation = snapshot->isolation;
 	ready.template_ready.is_for_one_host = snapshot->is_per_host;
 	request_describe_bodies_of_boot(&ready.template_ready.bodies);
-	int code = wire_Exit_Internal;
+	int code = ipc_Exit_Internal;
 	if (process_forker_start(forker) >= 0) {
 		reprise_forker_tell(forker, &ready);
 		code = process_forker_run(forker);
@@ -116,29 +116,29 @@ void snapshot_template_loop(void)
 	}
 }
 
-static void choose_isolation(enum wire_Isolation wanted)
+static void choose_isolation(enum ipc_Isolation wanted)
 {
 	char needs[REPRISE_NEEDS];
 
-	snapshot->isolation = wanted == wire_Isolation_Fork ? wire_Isolation_Fork : reprise_options.isolation;
-	if (snapshot->isolation == wire_Isolation_Fork) {
+	snapshot->isolation = wanted == ipc_Isolation_Fork ? ipc_Isolation_Fork : reprise_options.isolation;
+	if (snapshot->isolation == ipc_Isolation_Fork) {
 		return;
 	}
 	/* Where trying ends the process, the supervisor has found it out: this process does not try. */
 	bool may_try = !reprise_options.needs || !strstr(reprise_options.needs, REPRISE_NEEDS_KILLED);
-	enum wire_Isolation asked = snapshot->isolation;
+	enum ipc_Isolation asked = snapshot->isolation;
 	snapshot->isolation = snapshot_best_way(asked, snapshot_try_needs(may_try, needs, sizeof needs));
 	snapshot->watch.way =
-	    snapshot->isolation == wire_Isolation_SoftDirty ? &snapshot_by_soft_dirty : &snapshot_by_userfaultfd;
-	if (snapshot->isolation == wire_Isolation_SoftDirty) {
+	    snapshot->isolation == ipc_Isolation_SoftDirty ? &snapshot_by_soft_dirty : &snapshot_by_userfaultfd;
+	if (snapshot->isolation == ipc_Isolation_SoftDirty) {
 		/* Before the boot: of a large page that is not protected nothing shows. */
 		RAW2(SYS_prctl, PR_SET_THP_DISABLE, 1);
 	}
 	if (snapshot_rewinds()) {
 		return;
 	}
-	if (asked != wire_Isolation_Auto) {
-		static const char *const words[] = wire_ISOLATIONS;
+	if (asked != ipc_Isolation_Auto) {
+		static const char *const words[] = ipc_ISOLATIONS;
 		char why[64];
 		snprintf(why, sizeof why, "isolation = \"%s\" is not possible here", words[asked]);
 		reprise_boot_failed(why, "`reprise check` says why");
@@ -172,14 +172,14 @@ static void end_if_unfit(void)
 {
 	if (!snapshot_lane_is_proved(!ended_outside_of_code())) {
 		reprise_log_line("error", "a request cannot continue from the snapshot: %s", engine_last_error());
-		_exit(wire_Exit_NotBooted);
+		_exit(ipc_Exit_NotBooted);
 	}
 }
 
 /* Boots the script in the template. Each clone continues behind reprise_snapshot(), and ends its request here. */
 static _Noreturn void boot(void)
 {
-	const struct wire_RequestHead *head = reprise_head();
+	const struct ipc_RequestHead *head = reprise_head();
 	const char *script = reprise_head_text(head->script);
 
 	volatile bool ran_to_end = false;
@@ -208,10 +208,10 @@ static _Noreturn void boot(void)
 	end_if_unfit();
 	/* This does not return: the next request resumes in reprise_snapshot(). */
 	setcontext(&snapshot->service);
-	_exit(wire_Exit_Unhealthy);
+	_exit(ipc_Exit_Unhealthy);
 }
 
-_Noreturn void snapshot_template_run(struct forker *forker, enum wire_Isolation isolation)
+_Noreturn void snapshot_template_run(struct forker *forker, enum ipc_Isolation isolation)
 {
 	forker->methods = &methods;
 	reprise_worker->is_template = true;

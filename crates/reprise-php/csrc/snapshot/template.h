@@ -4,12 +4,12 @@
 
 #include <stdbool.h>
 
-#include "wire.h"
+#include "ipc.h"
 
 struct forker;
 
 _Noreturn void snapshot_template_run(struct forker *forker,
-                                     enum wire_Isolation isolation); /* in a process for a script's lane */
+                                     enum ipc_Isolation isolation); /* in a process for a script's lane */
 void snapshot_template_loop(void);
 
 #endif

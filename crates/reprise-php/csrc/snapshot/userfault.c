@@ -146,7 +146,7 @@ static bool end(void)
 }
 
 const struct watch_way snapshot_by_userfaultfd = {
-    .isolation = wire_Isolation_Userfaultfd,
+    .isolation = ipc_Isolation_Userfaultfd,
     .arm = arm,
     .adopt = set_up_range,
     .watch = protect,

@@ -7,7 +7,7 @@
 #include "../core/recycle.h"
 #include "../core/snapshot_state.h"
 #include "ways.h"
-#include "wire.h"
+#include "ipc.h"
 
 const struct watch_way *snapshot_way(void)
 {
@@ -27,7 +27,7 @@ struct faults snapshot_faults(void)
 void snapshot_watch_or_recycle(uintptr_t start, uintptr_t end)
 {
 	if (start < end && !snapshot_way()->watch(start, end)) {
-		reprise_recycle(wire_Recycle_Protection, "pages cannot be protected any more");
+		reprise_recycle(ipc_Recycle_Protection, "pages cannot be protected any more");
 	}
 }
 

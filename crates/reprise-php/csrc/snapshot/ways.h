@@ -30,7 +30,7 @@ struct page_range {
 #define FOUND_UNMARKED (FOUND_PRESENT | FOUND_ABSENT)
 
 struct watch_way {
-	enum wire_Isolation isolation;
+	enum ipc_Isolation isolation;
 	/* In a new clone: all regions are watched, at the latest after `end`. Opens one descriptor. NULL, or what keeps
 	 * that from being so. */
 	const char *(*arm)(void);

@@ -34,7 +34,7 @@
 #include "../process/signals.h"
 #include "cycle.h"
 #include "directory.h"
-#include "wire.h"
+#include "ipc.h"
 #include "../core/head.h"
 #include "../request/additions.h"
 #include "../core/worker_state.h"
@@ -42,7 +42,7 @@
 /* As php_request_startup. */
 void worker_begin_request(void)
 {
-	const struct wire_RequestHead *head = reprise_head();
+	const struct ipc_RequestHead *head = reprise_head();
 
 	reprise_worker->stage = REPRISE_STARTING;
 	engine_exit_forget();

@@ -56,7 +56,7 @@
 #include "../interpose/interpose.h"
 #include "../process/worker.h"
 #include "cycle.h"
-#include "wire.h"
+#include "ipc.h"
 #include "worker_mode.h"
 #include "../core/head.h"
 #include "../core/mode.h"
@@ -156,7 +156,7 @@ static void handle_classic(zend_fcall_info *handler, zend_fcall_info_cache *cach
 	}
 	reprise_worker->was_called = true;
 	if (reprise_worker->is_worker && reprise_worker->responding) {
-		wire_note(&reprise_worker->wire, wire_NOTE_WORKER_MODE);
+		ipc_note(&reprise_worker->ipc, ipc_NOTE_WORKER_MODE);
 	}
 	call_handler(handler, cache);
 }
@@ -225,7 +225,7 @@ ZEND_FUNCTION(reprise_handle_request)
 	data_end_request();
 	loop.in_request = false;
 	/* Code of the script runs from here on. The supervisor measures the time until the next call. */
-	wire_show(&reprise_worker->wire, wire_Activity_Booting);
+	ipc_show(&reprise_worker->ipc, ipc_Activity_Booting);
 	if (engine_exit_was_called() && !survives_exit) {
 		/* No `finally` block has run, so the application may still keep data of this request. No other request may see
 		 * it. */
@@ -242,21 +242,21 @@ ZEND_FUNCTION(reprise_handle_request)
 /* An application may end many requests by exit(). The log has the first, and the counters have all. */
 static _Noreturn void leave_after_exit(void)
 {
-	uint64_t recycles[wire_RECYCLES] = {0};
+	uint64_t recycles[ipc_RECYCLES] = {0};
 
-	wire_recycles(&reprise_worker->wire, &recycles);
-	if (recycles[wire_Recycle_Exit] == 0) {
-		reprise_recycle(wire_Recycle_Exit,
+	ipc_recycles(&reprise_worker->ipc, &recycles);
+	if (recycles[ipc_Recycle_Exit] == 0) {
+		reprise_recycle(ipc_Recycle_Exit,
 		                "a request called exit(), so the script ended, and starts again; further ends by exit() "
 		                "are counted and not logged (docs/guides/worker.md: survives_exit)");
 	}
-	wire_recycled(&reprise_worker->wire, wire_Recycle_Exit);
-	_exit(wire_Exit_Recycle);
+	ipc_recycled(&reprise_worker->ipc, ipc_Recycle_Exit);
+	_exit(ipc_Exit_Recycle);
 }
 
 static _Noreturn void run_script(void)
 {
-	const struct wire_RequestHead *head = reprise_head();
+	const struct ipc_RequestHead *head = reprise_head();
 
 	volatile bool ran_to_end = false;
 
@@ -291,16 +291,16 @@ static _Noreturn void run_script(void)
 	engine_shutdown_functions_restore();
 	php_request_shutdown(NULL);
 	if (loop.in_request) {
-		reprise_recycle(wire_Recycle_Bailout, "a request ended by a fatal error");
+		reprise_recycle(ipc_Recycle_Bailout, "a request ended by a fatal error");
 	}
 	if (is_broken) {
-		reprise_recycle(wire_Recycle_Bailout, "the script ended by a fatal error between two requests");
+		reprise_recycle(ipc_Recycle_Bailout, "the script ended by a fatal error between two requests");
 	}
 	if (loop.has_exited) {
 		leave_after_exit();
 	}
 	process_end_if_spent();
-	_exit(wire_Exit_Success);
+	_exit(ipc_Exit_Success);
 }
 
 static long fork_worker(struct forker *forker, uint32_t slot)
@@ -333,17 +333,17 @@ static int try_script(struct forker *forker)
 	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR) {
-			return wire_Exit_NotBooted;
+			return ipc_Exit_NotBooted;
 		}
 	}
-	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : wire_Exit_NotBooted;
+	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : ipc_Exit_NotBooted;
 }
 
 _Noreturn void worker_run(struct forker *forker)
 {
-	struct wire_FromForker ready = {
-	    .tag = wire_FromForker_TemplateReady,
-	    .template_ready = {.isolation = wire_Isolation_WorkerMode},
+	struct ipc_FromForker ready = {
+	    .tag = ipc_FromForker_TemplateReady,
+	    .template_ready = {.isolation = ipc_Isolation_WorkerMode},
 	};
 
 	forker->methods = &methods;
@@ -352,7 +352,7 @@ _Noreturn void worker_run(struct forker *forker)
 	if (code == 0) {
 		(void)prctl(PR_SET_DUMPABLE, 0);
 		request_describe_bodies(&ready.template_ready.bodies);
-		code = wire_Exit_Internal;
+		code = ipc_Exit_Internal;
 		if (process_forker_start(forker) >= 0) {
 			reprise_forker_tell(forker, &ready);
 			code = process_forker_run(forker);

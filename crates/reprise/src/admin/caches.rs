@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use control_protocol::command::Command;
-use control_protocol::outcome::Outcome;
-use control_protocol::status::{CacheRule, Status};
+use control::command::Command;
+use control::outcome::Outcome;
+use control::status::{CacheRule, Status};
 
 use super::send;
 

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use control_protocol::command::Command;
-use control_protocol::outcome::Outcome;
-use control_protocol::status::{DataCache, DataHolder, DataStore, Status};
-use control_protocol::which::Which;
+use control::command::Command;
+use control::outcome::Outcome;
+use control::status::{DataCache, DataHolder, DataStore, Status};
+use control::which::Which;
 use serde_json::json;
 
 use super::table::{data_cache, kilobytes, table, time};

@@ -2,7 +2,7 @@
 
 use cache::purge::{Purge, What};
 use clap::{Args, Subcommand};
-use control_protocol::which::Which;
+use control::which::Which;
 
 use super::question;
 use crate::exit::{Code, Failure};

@@ -2,10 +2,10 @@
 
 use std::fmt::Display;
 
-use control_protocol::status::{
+use control::status::{
     CacheRule, Crashes, DataCache, DataStore, Generation, Lane, Opcache, Spool, Stage, Status, Worker,
 };
-use wire::layout::Activity;
+use ipc::layout::Activity;
 
 /// Workers shown of a generation, and rules of a cache, unless all are asked for.
 const SHOWN: usize = 30;
@@ -245,7 +245,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use control_protocol::response;
+    use control::response;
 
     /// A time has one unit, and at most one digit behind the point.
     #[test]

@@ -9,9 +9,9 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use process::supervisor::{PageFound, VERIFY_PATIENCE, Verification};
-use process::user::Identity;
-use process::{confine, sys};
+use supervisor::os::user::Identity;
+use supervisor::os::{confine, sys};
+use supervisor::{PageFound, VERIFY_PATIENCE, Verification};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -96,7 +96,7 @@ fn said(findings: &Findings) -> Option<String> {
 /// No byte of the application is read before this.
 fn confine(user: Option<&Identity>) -> std::io::Result<()> {
     sys::set_name(c"reprise-verify");
-    if let Some(user) = user.filter(|_| process::user::is_root()) {
+    if let Some(user) = user.filter(|_| supervisor::os::user::is_root()) {
         sys::become_user(user)?;
         sys::start_no_more()?;
     }

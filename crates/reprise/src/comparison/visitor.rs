@@ -15,9 +15,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
+use ipc::shared::MODE_HEADER as MODE;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use wire::shared::MODE_HEADER as MODE;
 
 /// How long a response may take.
 const PATIENCE: Duration = Duration::from_secs(60);

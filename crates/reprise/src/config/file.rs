@@ -29,7 +29,7 @@ impl Reader {
     fn read(&mut self, path: &Path) -> Result<String, Failure> {
         let failed = |error| unreadable(path, error);
         let mut text = String::new();
-        let mut source = process::files::open_regular(path).map_err(failed)?.take(self.left + 1);
+        let mut source = supervisor::os::files::open_regular(path).map_err(failed)?.take(self.left + 1);
         source.read_to_string(&mut text).map_err(failed)?;
         self.left = self.left.checked_sub(text.len() as u64).ok_or_else(|| {
             failed(std::io::Error::other(format!("the configuration is larger than {MAX_SIZE} bytes")))

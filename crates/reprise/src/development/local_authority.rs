@@ -19,7 +19,7 @@ pub fn certificates() -> Result<PathBuf, Failure> {
     }
     let directory = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     let authority = directory.join("ca.pem");
-    process::log::write(&format!(
+    supervisor::logs::log::write(&format!(
         "  {:<13} {}; docs/guides/development.md says how browsers come to trust it\n",
         "authority",
         authority.display()

@@ -41,7 +41,7 @@ impl Notes {
         // A thousand directories that cannot be read are one trouble.
         const MAX_LINES: usize = 20;
         if self.lines.len() < MAX_LINES {
-            self.lines.push(format!("{level} {}\n", process::log::escape(text.as_bytes())));
+            self.lines.push(format!("{level} {}\n", supervisor::logs::log::escape(text.as_bytes())));
         }
     }
 
@@ -57,7 +57,10 @@ impl Notes {
         let more = std::mem::take(&mut self.more);
         if !paths.is_empty() {
             let more = if more > 0 { format!(", and {more} more changes") } else { String::new() };
-            all.push_str(&format!("notice changed: {}{more}\n", process::log::escape(paths.join(", ").as_bytes())));
+            all.push_str(&format!(
+                "notice changed: {}{more}\n",
+                supervisor::logs::log::escape(paths.join(", ").as_bytes())
+            ));
         }
         all
     }

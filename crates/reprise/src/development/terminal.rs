@@ -3,10 +3,10 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
-use process::supervisor::{Console, Key};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stdin;
 use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr};
+use supervisor::{Console, Key};
 
 /// Keys that are read at once.
 const KEYS: usize = 64;

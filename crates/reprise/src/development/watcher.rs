@@ -1,5 +1,5 @@
 //! The hidden subcommand `watcher`: the process that watches the files of an application under development.
-//! `process::supervisor` starts it and asks it, and passes on what it has seen.
+//! `supervisor` starts it and asks it, and passes on what it has seen.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
-use process::channel::{Channel, Received};
-use process::sys::{FIRST_DESCRIPTOR, inherited};
+use ipc::control::{Changes, FromWatcher, ToWatcher};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
-use wire::control::{Changes, FromWatcher, ToWatcher};
+use supervisor::os::sys::{FIRST_DESCRIPTOR, inherited};
+use supervisor::peers::channel::{Channel, Received};
 
 use super::ignored::Ignored;
 use super::watched::Watched;
@@ -32,7 +32,7 @@ pub struct Settings {
 /// Watches until the server ends. `since`: nanoseconds of the time before which nothing has been loaded.
 pub fn run(since: u64) -> Result<Code, Failure> {
     let failed = |error: io::Error| Failure::new(Code::Internal, "watcher", error).hint("it is started by reprise dev");
-    process::sys::set_name(c"reprise-watcher");
+    supervisor::os::sys::set_name(c"reprise-watcher");
     let channel = Channel::<FromWatcher, ToWatcher>::from_fd(inherited(FIRST_DESCRIPTOR).map_err(failed)?);
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(failed)?;
     let mut text = Vec::new();

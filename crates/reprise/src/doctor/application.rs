@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use control_protocol::status::Opcache;
-use process::programs::PhpVersion;
-use process::user::{self, Identity};
+use control::status::Opcache;
 use serde_json::Value;
+use supervisor::os::programs::PhpVersion;
+use supervisor::os::user::{self, Identity};
 
 use super::changes::Changes;
 use super::compatible::{self, Spoken};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use process::programs::PhpVersion;
 use serde_json::{Map, Value, json};
+use supervisor::os::programs::PhpVersion;
 
 /// The tables, by version ([`number`]).
 const TABLES: [(u16, &str); 12] = [

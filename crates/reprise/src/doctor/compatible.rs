@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use process::programs::PhpVersion;
+use supervisor::os::programs::PhpVersion;
 
 use super::changes::{Change, Changes, What, instead, named, number};
 use super::findings::{Check, Finding, Place, Severity, counted, is_foreign, is_test};

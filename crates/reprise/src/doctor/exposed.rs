@@ -8,7 +8,7 @@ use std::path::Path;
 use front::explain::{self, Question, source};
 use front::settings::Application;
 use http::HeaderMap;
-use process::user::{self, Identity};
+use supervisor::os::user::{self, Identity};
 
 use super::findings::{Check, Finding, Place, Severity, counted, is_test};
 use super::reading::Told;

@@ -18,7 +18,7 @@ mod services;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use control_protocol::status::Opcache;
+use control::status::Opcache;
 
 use super::findings::{Check, Finding, Place, Severity};
 use crate::installed::Php;

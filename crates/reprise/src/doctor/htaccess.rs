@@ -8,7 +8,7 @@ use std::path::Path;
 use front::explain::{self, Question};
 use front::settings::Application;
 use http::HeaderMap;
-use process::user;
+use supervisor::os::user;
 
 use super::exposed::Users;
 use super::findings::{Check, Finding, Place, Severity};

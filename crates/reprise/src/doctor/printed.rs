@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-use control_protocol::status::Opcache;
+use control::status::Opcache;
 use serde::Serialize;
 
 use super::findings::{Area, Finding, Severity};

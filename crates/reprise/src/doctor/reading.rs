@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use process::programs::PhpVersion;
-use process::user::{self, Identity};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use supervisor::os::programs::PhpVersion;
+use supervisor::os::user::{self, Identity};
 
 use super::progress::Progress;
 use crate::exit::{Code, Failure};

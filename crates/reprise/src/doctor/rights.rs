@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use process::user::{self, Identity};
+use supervisor::os::user::{self, Identity};
 
 use super::findings::{Check, Finding, Place, Severity, counted};
 use super::secrets::Secret;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use process::user::Identity;
 use serde_json::{Map, Value, json};
+use supervisor::os::user::Identity;
 
 use super::findings::is_foreign;
 use super::reading::Told;

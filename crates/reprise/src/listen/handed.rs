@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixListener;
 
-use process::plan::MAX_LISTENERS;
-use process::supervisor::Listener;
-use process::sys::{FIRST_DESCRIPTOR, inherited};
 use rustix::net::{AddressFamily, SocketType, sockopt};
+use supervisor::Listener;
+use supervisor::os::sys::{FIRST_DESCRIPTOR, inherited};
+use supervisor::plan::MAX_LISTENERS;
 
 use super::named;
 use crate::exit::{Code, Failure};

@@ -16,8 +16,8 @@ use std::time::Duration;
 use front::derived::Derived;
 use front::routing::rule::Rule;
 use front::settings::{CacheRules, Codings, Links, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
+use ipc::control::Isolation;
 use toml::de::DeTable;
-use wire::control::Isolation;
 
 use super::Kind::{Number, Rates, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
 use super::option_table::{Options, option_table};

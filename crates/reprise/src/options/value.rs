@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use front::settings::{CacheRules, Coding, Codings, Links, LogFormat, ProxyHeaders, Warmup};
+use ipc::control::Isolation;
 use toml::de::DeValue;
-use wire::control::Isolation;
 
 use super::reader::{Given, Item};
 use super::{Capabilities, Challenge, ClientCertificate, Kind, Mode, WarmupFailure, parse_size, parse_time};

@@ -7,11 +7,12 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use process::errand::{Answer, Errand};
-use process::user::{self, Identity};
-use process::{boot, confine, sys};
 use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
+use supervisor::os::user::{self, Identity};
+use supervisor::os::{confine, sys};
+use supervisor::peers::boot;
+use supervisor::peers::errand::{Answer, Errand};
 
 use super::{REPLACE, unpack};
 

@@ -13,10 +13,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use process::state;
-use process::user::Identity;
 use rustix::fs::{CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, fchown, flock, fstat, openat};
 use rustix::process::Gid;
+use supervisor::os::state;
+use supervisor::os::user::Identity;
 
 /// The directory beside the state of servers. No server has a name that begins with a dot.
 const NAME: &str = ".phars";

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use phar::{Archive, Entry};
 
-/// How long it may take. Who waits for the child gives up after [`process::errand::PATIENCE`].
+/// How long it may take. Who waits for the child gives up after [`supervisor::peers::errand::PATIENCE`].
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Names what [`unpack`] makes of these bytes: other bytes, another time, another name or another version of this code have another name.

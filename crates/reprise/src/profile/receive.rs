@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use control_protocol::command::Command;
-use control_protocol::outcome::Outcome;
-use control_protocol::response;
-use process::state;
+use control::command::Command;
+use control::outcome::Outcome;
+use control::response;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recv, recvmsg};
+use supervisor::os::state;
 
 use crate::exit::{Code, Failure};
 

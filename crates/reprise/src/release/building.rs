@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use process::programs::PhpVersion;
 use release::manifest::{self, Compiled, Entry, FORMAT, Limits, Manifest, is_name};
 use release::pack;
 use release::tree::{self, Excludes, LEFT_OUT, Source};
 use serde_json::json;
+use supervisor::os::programs::PhpVersion;
 
 use super::{Key, compiling, failed, print};
 use crate::exit::{Code, Failure};

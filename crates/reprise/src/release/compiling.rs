@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use process::user::{self, Identity};
 use release::fault::Fault;
 use release::manifest::Manifest;
 use release::tree::{self, Excludes, Source};
 use release::unpack::CODE;
 use serde::{Deserialize, Serialize};
+use supervisor::os::user::{self, Identity};
 
 use crate::exit::{Code, Failure};
 use crate::installed::Php;
@@ -128,7 +128,7 @@ pub fn run() -> Result<Code, Failure> {
     let over = job.base.ancestors().find(|path| path.is_dir()).filter(|path| path.parent().is_some());
     let over =
         over.ok_or_else(|| failed(format!("{} cannot be covered: nothing of it is there", job.base.display())))?;
-    process::namespace::cover(over)
+    supervisor::os::namespace::cover(over)
         .map_err(|error| failed(format!("{}: no file system can be put there: {error}", over.display())))?;
     for (from, path, modified) in &job.files {
         copy(from, &job.place.join(path), *modified).map_err(|error| failed(format!("{}: {error}", from.display())))?;
@@ -184,7 +184,7 @@ fn is_startable(job: &Job, user: Option<&Identity>) -> bool {
 fn command(job: &Job, user: Option<&Identity>) -> Command {
     let mut command = Command::new(&job.php);
     command.arg("--compile").arg(&job.out).current_dir("/");
-    for name in process::notify::VARIABLES {
+    for name in supervisor::os::notify::VARIABLES {
         command.env_remove(name);
     }
     if let Some(user) = user {

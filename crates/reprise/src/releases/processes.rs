@@ -9,10 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use process::boot;
-use process::channel::{Channel, Received};
-use process::sys::{FIRST_DESCRIPTOR, inherited};
-use process::user::Identity;
+use ipc::control::{FromFollower, ToFollower};
 use release::fault::Fault;
 use release::fetch::fetch as bring;
 use release::follow::{self, Link, Said};
@@ -21,7 +18,10 @@ use release::pool::Slot;
 use release::record::{Kind, Record, Release};
 use release::settings::Settings;
 use serde::{Deserialize, Serialize};
-use wire::control::{FromFollower, ToFollower};
+use supervisor::os::sys::{FIRST_DESCRIPTOR, inherited};
+use supervisor::os::user::Identity;
+use supervisor::peers::boot;
+use supervisor::peers::channel::{Channel, Received};
 
 use crate::exit::{Code, Failure};
 
@@ -69,11 +69,13 @@ fn read_told<T: for<'de> Deserialize<'de>>() -> Result<T, Failure> {
 /// Neither this process nor what it reads can write anything else, or start a program; and it ends with the one that it works for, so that
 /// no two unpack at once.
 fn confine(settings: &Settings) -> Result<(), Failure> {
-    process::sys::set_name(c"reprise-release");
-    process::sys::end_with_parent().map_err(internal)?;
-    process::sys::protect_memory().map_err(internal)?;
-    for missing in process::confine::release(&[&settings.directory, &settings.state]).map_err(internal)? {
-        process::log::write(&format!("notice the process that unpacks releases is not confined by {missing}\n"));
+    supervisor::os::sys::set_name(c"reprise-release");
+    supervisor::os::sys::end_with_parent().map_err(internal)?;
+    supervisor::os::sys::protect_memory().map_err(internal)?;
+    for missing in supervisor::os::confine::release(&[&settings.directory, &settings.state]).map_err(internal)? {
+        supervisor::logs::log::write(&format!(
+            "notice the process that unpacks releases is not confined by {missing}\n"
+        ));
     }
     Ok(())
 }
@@ -145,14 +147,14 @@ impl Link for ToSupervisor {
     }
 
     fn log(&self, level: &str, text: &str) {
-        process::log::write(&format!("{level} {}\n", text.replace('\n', " ")));
+        supervisor::logs::log::write(&format!("{level} {}\n", text.replace('\n', " ")));
     }
 }
 
 /// The hidden subcommand `release-follow`: follows a pool until the supervisor is gone.
 pub fn follow() -> Result<Code, Failure> {
-    process::sys::set_name(c"reprise-release");
-    process::sys::protect_memory().map_err(internal)?;
+    supervisor::os::sys::set_name(c"reprise-release");
+    supervisor::os::sys::protect_memory().map_err(internal)?;
     let channel: OwnedFd = inherited(FIRST_DESCRIPTOR).map_err(internal)?;
     let lifeline = inherited(FIRST_DESCRIPTOR + 1).map_err(internal)?;
     let mut text = Vec::new();
@@ -190,7 +192,7 @@ fn current(settings: &Settings, kept: &Kept) -> Result<Option<Record>, Fault> {
 /// longer than anybody waits. Says on standard error what went wrong.
 fn choose(settings: &Settings, tell: &mut dyn FnMut(&str)) -> Result<(), Fault> {
     let say = |level: &str, text: String| {
-        process::log::write(&format!("{level}: application '{}': {text}\n", settings.application))
+        supervisor::logs::log::write(&format!("{level}: application '{}': {text}\n", settings.application))
     };
     let mut kept = kept::read(&settings.state)?;
     let last = last(settings, &mut kept, &say);
@@ -241,7 +243,7 @@ pub fn start() -> Result<Code, Failure> {
     });
     if let Some(why) = chosen.err().filter(|_| !is_any) {
         let why = format!("error: application '{}': no release can be served: {why}\n", settings.application);
-        process::log::write(&why);
+        supervisor::logs::log::write(&why);
     }
     Ok(Code::Success)
 }
@@ -278,7 +280,7 @@ impl Choosing {
         if is_late {
             let what = if id.is_some() { "with what it served last" } else { "without" };
             let why = "what its pool says is served was not there in time, and the server starts";
-            process::log::write(&format!("error: application '{}': {why} {what}\n", self.application));
+            supervisor::logs::log::write(&format!("error: application '{}': {why} {what}\n", self.application));
         }
         Ok(id.map(|id| (self.application, id)))
     }

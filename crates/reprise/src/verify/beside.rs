@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use control_protocol::which::Which;
-use process::programs::PhpVersion;
+use control::which::Which;
 use rustix::process::{Pid, Signal, kill_process};
+use supervisor::os::programs::PhpVersion;
 
 use crate::comparison::visitor::{Side, Via};
 use crate::config;
@@ -44,7 +44,7 @@ pub struct Draft {
 
 /// The process of that server.
 pub fn serve(draft: Draft) -> Result<Code, Failure> {
-    process::sys::end_with_parent().map_err(|error| Failure::new(Code::Internal, "verify --php", error))?;
+    supervisor::os::sys::end_with_parent().map_err(|error| Failure::new(Code::Internal, "verify --php", error))?;
     let private = Private { directory: draft.directory };
     let what = What { config: Some(draft.config), php: Some(draft.php), private: Some(private), ..What::default() };
     serve::run(what, false)
@@ -65,7 +65,7 @@ impl Beside {
     /// Starts a server with the configuration of the one that is meant, and waits until it is ready. Returns what that one runs, too.
     pub fn start(which: &Which, php: PhpVersion) -> Result<(Beside, String), Failure> {
         let running = admin::directory(which)?;
-        let Some(config) = process::state::config_of(&running) else {
+        let Some(config) = supervisor::os::state::config_of(&running) else {
             let why = format!("the server of {} was started without a configuration file", running.display());
             return Err(Failure::new(Code::Usage, "--php", why)
                 .hint("start it with --config FILE: the same file is read for the other PHP"));
@@ -82,7 +82,7 @@ impl Beside {
         let mut command = Command::new("/proc/self/exe");
         command.arg("verify-server").arg(&config).arg(php.to_string()).arg(&directory);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        for name in process::notify::VARIABLES {
+        for name in supervisor::os::notify::VARIABLES {
             command.env_remove(name);
         }
         let mut child = command.spawn().inspect_err(|_| drop(std::fs::remove_dir(&directory))).map_err(failed)?;

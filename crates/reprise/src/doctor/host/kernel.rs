@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use process::groups;
+use supervisor::os::groups;
 
 use super::System;
 use crate::doctor::findings::{Check, Finding, Place, Severity};

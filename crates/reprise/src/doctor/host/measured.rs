@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use control_protocol::status::{Opcache, Stage};
-use control_protocol::which::Which;
+use control::status::{Opcache, Stage};
+use control::which::Which;
 
 use super::php_settings::{Tuned, set};
 use crate::admin;
@@ -17,7 +17,7 @@ const MAY_BE_TAKEN: u64 = 90;
 pub fn ask(config: Option<&Path>) -> BTreeMap<String, Opcache> {
     let which = |config: &Path| Which { config: Some(config.to_owned()), name: None, state_dir: None };
     let Some(status) = config.and_then(|config| admin::look(&which(config)).ok()) else { return BTreeMap::new() };
-    let serving = |(name, generations): (String, Vec<control_protocol::status::Generation>)| {
+    let serving = |(name, generations): (String, Vec<control::status::Generation>)| {
         let serves = generations.into_iter().find(|generation| matches!(generation.stage, Stage::Serving))?;
         Some((name, serves.opcache.filter(|opcache| opcache.memory > 0)?))
     };

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use data_cache::layout::Geometry;
 use front::settings::Network;
 use front::target::is_clean;
-use segment::layout::Geometry;
 use toml::de::DeValue;
 
 use super::super::WantedPhp;

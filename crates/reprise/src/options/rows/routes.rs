@@ -236,7 +236,7 @@ impl<'i> Reader<'_, '_, 'i> {
         let failed =
             |why: &dyn std::fmt::Display| self.fail(item, format!("users {}: {why}", path.display())).hint(hint);
         let mut text = String::new();
-        let source = process::files::open_regular(&path).map_err(|error| failed(&error))?;
+        let source = supervisor::os::files::open_regular(&path).map_err(|error| failed(&error))?;
         source.take(MAX_FILE + 1).read_to_string(&mut text).map_err(|error| failed(&error))?;
         if text.len() as u64 > MAX_FILE {
             return Err(failed(&format!("is larger than {MAX_FILE} bytes")));

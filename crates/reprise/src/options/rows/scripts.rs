@@ -93,7 +93,7 @@ pub(super) fn modes(given: &Given<'_, '_>, application: &Application) -> Result<
             let failure = given.file.fail(at, format!("'{key}' holds a table"));
             return Err(failure.hint("quote names with dots: mode.\"index.php\" = \"snapshot\""));
         }
-        process::plan::script_name(script.as_bytes())
+        supervisor::plan::script_name(script.as_bytes())
             .map_err(|why| given.file.fail(at, format!("script {script:?}: {why}")))?;
         check(given, at, "script", application, &script[1..])?;
         let name = format!("{}.{key}", given.name);
