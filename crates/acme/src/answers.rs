@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use front::tls::Certificate;
-use front::tls::challenges::Answers;
+use certificates::Certificate;
+use certificates::challenges::Answers;
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use front::tls::challenges::Answers;
+use certificates::challenges::Answers;
 use instant_acme::{Account, ExternalAccountKey, NewAccount};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -33,7 +33,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The way to the front, by the supervisor. The socket belongs to the crate `process`, which this one does not use.
+/// The way to the front, by the supervisor. The socket belongs to the crate `supervisor`, which this one does not use.
 pub trait Link {
     /// Sends what authorities are to be told, as JSON.
     fn send_answers(&self, number: u64, text: &[u8]) -> io::Result<()>;

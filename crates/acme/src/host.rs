@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use front::tls::Certificate;
+use certificates::Certificate;
 use instant_acme::{Account, CertificateIdentifier, Error};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, Der};

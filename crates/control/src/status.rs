@@ -285,7 +285,7 @@ object! {
         /// requests in its queue. This key and the next two are absent while the lane has no queue
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         pub waiting: Option<Option<u32>>,
-        /// workers recycled, by [reason](../../ARCHITECTURE.md#when-a-worker-is-recycled)
+        /// workers recycled, by [reason](recycles.md)
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
         pub recycles: Option<BTreeMap<String, Option<u64>>>,
         /// its workers

@@ -10,13 +10,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-use crate::addresses::ConnectionPermit;
-use crate::connection::Peer;
-use crate::proxy_header::{self, Client};
-use crate::settings::{Listener, Network, Settings};
 use crate::shared::{Counted, Life, Shared, told_to_stop};
-use crate::tls::handshake;
 use crate::transport::{FIRST_REQUEST, converse, converse_http2};
+use certificates::handshake;
+use inbound::connection::Peer;
+use inbound::proxy_header::{self, Client};
+use routing::addresses::ConnectionPermit;
+use routing::settings::{Listener, Network, Settings};
 
 /// How long a listener that a reload has removed takes connections that are on their way.
 const LAST_ARRIVALS: Duration = Duration::from_millis(100);

@@ -14,13 +14,13 @@ use cache::status::Did;
 use ipc::layout::Usage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::answered_by::AnsweredBy;
-use crate::connection::Connection;
-use crate::forwarded::Client;
-use crate::reason::Reason;
-use crate::request::{Head, Request};
-use crate::settings::LogFormat;
+use inbound::answered_by::AnsweredBy;
+use inbound::connection::Connection;
+use inbound::forwarded::Client;
+use inbound::request::{Head, Request};
 use line::Clock;
+use routing::reason::Reason;
+use routing::settings::LogFormat;
 
 pub use line::{Facts, MAX_FIELD, format, reference};
 
@@ -47,7 +47,7 @@ impl Entry {
     /// Remembers what the line needs of a request and the head of its response.
     pub fn new<B>(request: Request, response: &http::Response<B>, began: Instant) -> Box<Entry> {
         let Request { head, connection, behind, .. } = request;
-        let refused = response.headers().get(crate::refusal::HEADER);
+        let refused = response.headers().get(routing::refusal::HEADER);
         let reason = response.extensions().get::<Reason>();
         Box::new(Entry {
             head,

@@ -11,13 +11,13 @@ use cache::purge::Purge;
 use cache::status::Why;
 use ipc::control::FromFront;
 
-use crate::compression::Coding;
-use crate::control::Link;
-use crate::host;
 use crate::monitoring;
-use crate::route;
 use crate::shared::Shared;
-use crate::stored::{Cached, asking};
+use cache_store::stored::{Cached, asking};
+use compression::Coding;
+use inbound::control::Link;
+use inbound::host;
+use routing::route;
 
 /// Bytes of a question.
 const MAX_QUESTION: usize = 64 * 1024;
@@ -142,7 +142,7 @@ fn explain(shared: &Shared, is_https: bool, sent: &str, target: &str) -> Result<
             let _ = writeln!(text, "  tags: {}", entry.terms.tags.join(", "));
         }
         let purged = responses.purges.of(entry);
-        if purged != crate::stored::purges::Purged::No {
+        if purged != cache_store::stored::purges::Purged::No {
             let _ = writeln!(text, "  purged {purged:?}");
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::refusal::Refusal;
+use routing::refusal::Refusal;
 
 /// Application, path (empty: all that have no limit of their own), address.
 type Account = [String; 3];

@@ -10,10 +10,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use crate::lane::{Lane, Order, Ticket};
 use crate::shared::Shared;
-use crate::status;
-use crate::stored::Cached;
+use cache_store::stored::Cached;
+use mailbox::lane::{Lane, Order, Ticket};
+use mailbox::status;
 
 thread_local! {
     static DOOR: Cell<usize> = const { Cell::new(0) };

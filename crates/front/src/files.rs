@@ -7,10 +7,10 @@ use http::{Method, Response, StatusCode};
 
 use crate::file_body::FileBody;
 use crate::page;
-use crate::refusal::Refusal;
-use crate::request::Request;
 use crate::response_body::ResponseBody;
-use crate::route::Found;
+use inbound::request::Request;
+use routing::refusal::Refusal;
+use routing::route::Found;
 
 /// Responds with a file that the request is for.
 pub fn respond(found: &Found, request: &Request) -> Result<Response<ResponseBody>, Refusal> {

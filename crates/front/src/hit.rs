@@ -7,10 +7,10 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
 
 use crate::page;
-use crate::refusal::Refusal;
-use crate::request::Head;
 use crate::response_body::ResponseBody;
-use crate::stored::entry::Entry;
+use cache_store::stored::entry::Entry;
+use inbound::request::Head;
+use routing::refusal::Refusal;
 
 /// Headers that a 304 has (RFC 9110 §15.4.5).
 const OF_NOT_MODIFIED: [HeaderName; 7] = [

@@ -21,16 +21,16 @@ use ipc::control::{FromFront, LaneId, LaneOffer, MAX_LANES};
 use ipc::key::{Key, MAX_ORIGIN, Origin};
 use ipc::slab::Slab;
 
-use crate::control::Link;
-use crate::lane::Lane;
-use crate::settings::{Application, Settings};
-use crate::stored::{Cached, Stored};
-use crate::target;
+use cache_store::stored::{Cached, Stored};
+use inbound::control::Link;
+use mailbox::lane::Lane;
+use routing::settings::{Application, Settings};
+use routing::target;
 
 /// Most scripts of a generation of which the supervisor is told at once, and whose requests are counted until it is told again.
 const MAX_ENTRIES: usize = 64;
 /// Bytes of a key at most: the longest target and the longest origin.
-const MAX_KEY: usize = crate::target::MAX_TARGET + MAX_ORIGIN;
+const MAX_KEY: usize = routing::target::MAX_TARGET + MAX_ORIGIN;
 /// Bytes of settings at most.
 const MAX_SETTINGS: u64 = 64 << 20;
 

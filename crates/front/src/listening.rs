@@ -13,8 +13,8 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 
 use crate::accept::accept;
-use crate::settings::Listener;
 use crate::shared::{Life, Shared};
+use routing::settings::Listener;
 
 /// When a thread that had no descriptor left for a listener tries again.
 const PAUSE: Duration = Duration::from_millis(250);

@@ -8,17 +8,17 @@ use ipc::control::DataCounts;
 use ipc::layout::{Activity, Recycle};
 
 use crate::data_counts::{self, DataCaches};
-use crate::derived::by_country;
-use crate::durations::BOUNDS_MS;
-use crate::http2_limits;
-use crate::lane::Count;
 use crate::lanes::View;
-use crate::refusal::Refusal;
-use crate::route::file_cache;
 use crate::spool::Numbers;
-use crate::stored::{Cached, Stored};
-use crate::tls::{Handshake, Tls};
 use crate::upstream;
+use cache_store::stored::{Cached, Stored};
+use certificates::{Handshake, Tls};
+use inbound::http2_limits;
+use mailbox::durations::BOUNDS_MS;
+use mailbox::lane::Count;
+use routing::derived::by_country;
+use routing::refusal::Refusal;
+use routing::route::file_cache;
 
 static REFUSALS: [AtomicU64; Refusal::ALL.len()] = [const { AtomicU64::new(0) }; Refusal::ALL.len()];
 
@@ -149,19 +149,19 @@ pub fn metrics(
         "counter",
         "Connections closed because their address has as many as client_connections says.",
     );
-    closed.add("_total", &[], crate::addresses::refused());
+    closed.add("_total", &[], routing::addresses::refused());
     let mut headers = Family::new(
         "reprise_proxy_headers_refused",
         "counter",
         "Connections closed because of their PROXY header, or for the lack of one.",
     );
-    for (why, count) in crate::proxy_header::refused() {
+    for (why, count) in inbound::proxy_header::refused() {
         headers.add("_total", &[("reason", why)], count);
     }
     let held = spool_families(spool);
     let mut delayed =
         Family::new("reprise_requests_delayed", "counter", "Requests that waited for their turn by rate_limits.");
-    delayed.add("_total", &[], crate::rate::delayed());
+    delayed.add("_total", &[], routing::rate::delayed());
     let [handshakes, expiry] = tls_families(tls);
     for (refusal, count) in Refusal::ALL.iter().zip(&REFUSALS) {
         refusals.add("_total", &[("reason", refusal.word())], count.load(Ordering::Relaxed));

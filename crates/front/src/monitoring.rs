@@ -8,15 +8,15 @@ use std::time::SystemTime;
 use http::header::{self, HeaderValue};
 use http::{Method, Response, StatusCode};
 
-use crate::lane::Lane;
 use crate::metrics;
 use crate::page;
-use crate::refusal::Refusal;
-use crate::request::{Head, Request};
 use crate::response_body::ResponseBody;
-use crate::settings::Application;
 use crate::shared::Shared;
-use crate::status::Status;
+use inbound::request::{Head, Request};
+use mailbox::lane::Lane;
+use mailbox::status::Status;
+use routing::refusal::Refusal;
+use routing::settings::Application;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 

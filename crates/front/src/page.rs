@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 
-use crate::refusal::{Connection, HEADER, Refusal};
 use crate::response_body::ResponseBody;
+use routing::refusal::{Connection, HEADER, Refusal};
 
 /// The response that tells a client why its request was refused.
 pub fn refusal(why: Refusal) -> Response<ResponseBody> {

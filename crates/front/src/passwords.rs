@@ -14,9 +14,9 @@ use sha1::{Digest, Sha1};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::refusal::Refusal;
-use crate::routing::rule::Users;
-use crate::routing::users::Compared;
+use routing::refusal::Refusal;
+use routing::rules::rule::Users;
+use routing::rules::users::Compared;
 
 /// Passwords that are checked at once. The pool has more threads, which files need.
 const CHECKS: usize = 2;
@@ -135,7 +135,7 @@ pub fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routing::users;
+    use routing::rules::users;
 
     fn with(text: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();

@@ -39,20 +39,20 @@ use admit::Admitted;
 use look_up::Early;
 
 use crate::access::{self, Entry};
-use crate::derived;
 use crate::dev::Dev;
 use crate::doors;
-use crate::host;
 use crate::lanes::View;
 use crate::metrics;
 use crate::page;
-use crate::rate::Verdict;
-use crate::refusal::Refusal;
-use crate::request::{By, Request};
-use crate::route;
-use crate::settings::RateLimit;
 use crate::shared::Shared;
 use crate::wrapped::{Delivered, Logged, Made};
+use inbound::host;
+use inbound::request::{By, Request};
+use routing::derived;
+use routing::rate::Verdict;
+use routing::refusal::Refusal;
+use routing::route;
+use routing::settings::RateLimit;
 
 /// Serves a request of a client. There is always a response: a refusal is one too.
 pub async fn serve(shared: &Arc<Shared>, mut request: Request) -> Response<Delivered> {

@@ -9,13 +9,13 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::compression::negotiation;
-use crate::compression::{Coding, Codings, eligible};
 use crate::files;
-use crate::refusal::Refusal;
-use crate::request::Request;
 use crate::response_body::ResponseBody;
-use crate::route::Found;
+use compression::negotiation;
+use compression::{Coding, Codings, eligible};
+use inbound::request::Request;
+use routing::refusal::Refusal;
+use routing::route::Found;
 
 /// Responds with a file that the request is for, or with a compressed one beside it.
 pub fn respond(found: &Found, request: &Request) -> Result<Response<ResponseBody>, Refusal> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::control::Link;
 use crate::shared::Shared;
 use crate::verifying;
 use crate::warm::warm_up;
+use inbound::control::Link;
 
 /// What the supervisor asks for.
 pub enum Wanted {

@@ -13,15 +13,15 @@ use ipc::layout::Usage;
 use ipc::response::{self, Record};
 use tokio::time::{Sleep, sleep};
 
-use crate::connection::{Client, Connection, Left};
-use crate::lane::{CHUNK, Received, Ticket};
-use crate::reason::Reason;
-use crate::refusal::Refusal;
-use crate::request::Head;
 use crate::response_body::ResponseBody;
 use crate::sent_file;
-use crate::settings::{Application, SpoolLimits};
 use crate::spool::Spool;
+use inbound::connection::{Client, Connection, Left};
+use inbound::request::Head;
+use mailbox::lane::{CHUNK, Received, Ticket};
+use routing::reason::Reason;
+use routing::refusal::Refusal;
+use routing::settings::{Application, SpoolLimits};
 
 /// Headers that belong to the connection, not to the response.
 const HOP_BY_HOP: [HeaderName; 5] = [

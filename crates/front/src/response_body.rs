@@ -9,18 +9,18 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use ipc::layout::Usage;
 
-use crate::compression::squeeze::Squeeze;
-use crate::connection::{Connection, Left};
 use crate::dev::browsers::Events;
 use crate::dev::insertion::Insertion;
 use crate::doors;
 use crate::file_body::FileBody;
-use crate::lane::{CHUNK, Ticket};
-use crate::settings::SpoolLimits;
 use crate::spool::{Next, Spool, SpooledBody};
-use crate::stored::copied::Copy;
-use crate::stored::flight::Follower;
 use crate::upstream::ReceivedBody;
+use cache_store::stored::copied::Copy;
+use cache_store::stored::flight::Follower;
+use compression::squeeze::Squeeze;
+use inbound::connection::{Connection, Left};
+use mailbox::lane::{CHUNK, Ticket};
+use routing::settings::SpoolLimits;
 
 /// The body of a response. It only yields bytes; everything else is done by the wrappers around it ([`crate::wrapped`]).
 pub struct ResponseBody {

@@ -17,12 +17,12 @@ use http::{Response, StatusCode};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use crate::files;
-use crate::refusal::Refusal;
-use crate::request::Request;
 use crate::response_body::ResponseBody;
-use crate::route::Found;
-use crate::settings::Application;
-use crate::target;
+use inbound::request::Request;
+use routing::refusal::Refusal;
+use routing::route::Found;
+use routing::settings::Application;
+use routing::target;
 
 const SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 const REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");

@@ -18,17 +18,17 @@ use tokio::sync::{mpsc, watch};
 
 use crate::access;
 use crate::cache_questions;
-use crate::control::Link;
 use crate::dev;
 use crate::dev::fence::Told;
 use crate::doors;
 use crate::file_body::READERS;
 use crate::listening::{Follower, Listening};
 use crate::preparing::{self, Wanted};
-use crate::route::file_cache;
-use crate::settings::Settings;
 use crate::shared::{Life, Shared, told_to_stop};
 use crate::spool::Numbers;
+use inbound::control::Link;
+use routing::route::file_cache;
+use routing::settings::Settings;
 
 /// How often the front checks time-outs and writes logs.
 const TICK: Duration = Duration::from_millis(250);

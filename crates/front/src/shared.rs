@@ -9,21 +9,21 @@ use std::time::SystemTime;
 use tokio::sync::{Notify, watch};
 
 use crate::access;
-use crate::addresses::Addresses;
 use crate::clients::Clients;
-use crate::control::Link;
 use crate::data_counts::DataCaches;
 use crate::dev::{Dev, Fence};
 use crate::fitness::Fitness;
 use crate::lanes::Lanes;
 use crate::passwords::Passwords;
-use crate::rate::Rates;
-use crate::settings::Settings;
 use crate::spool::Spool;
-use crate::stored::Stored;
-use crate::tls::Tls;
 use crate::upstream::Upstreams;
-use crate::verified::Token;
+use cache_store::stored::Stored;
+use certificates::Tls;
+use inbound::control::Link;
+use inbound::verified::Token;
+use routing::addresses::Addresses;
+use routing::rate::Rates;
+use routing::settings::Settings;
 
 /// What all threads share.
 pub struct Shared {

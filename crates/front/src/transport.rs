@@ -1,4 +1,4 @@
-//! What knows HTTP: from a client's socket to a [`crate::request::Request`], and back.
+//! What knows HTTP: from a client's socket to a [`inbound::request::Request`], and back.
 //!
 //! hyper parses requests of HTTP/1 and writes responses. This module hands the requests to the phases ([`crate::phases`]).
 //! It also stands between hyper and the socket, and knows what hyper does not: where each message begins and ends, however

@@ -35,8 +35,8 @@ pub use kept::protocol;
 pub use open::Openings;
 pub use received::ReceivedBody;
 
-use crate::refusal::Refusal;
-use crate::routing::rule::Upstream;
+use routing::refusal::Refusal;
+use routing::rules::rule::Upstream;
 
 /// How often the log says what is wrong with one upstream.
 const REPORTED: Duration = Duration::from_secs(10);

@@ -17,12 +17,12 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
 use crate::phases::{or_refusal, respond};
-use crate::refusal::Refusal;
-use crate::request::Head;
 use crate::shared::Shared;
 use crate::transport::body_of;
 use crate::warm;
 use crate::wrapped::{Delivered, Logged, Made};
+use inbound::request::Head;
+use routing::refusal::Refusal;
 
 /// Serves the requests of a connection until its other end is closed.
 pub async fn serve(shared: Arc<Shared>, generation: u32, socket: OwnedFd) -> io::Result<()> {

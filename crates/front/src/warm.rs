@@ -12,14 +12,14 @@ use http::{Response, Version};
 use http_body::Body;
 use ipc::control::FromFront;
 
-use crate::connection::{Connection, Nobody, Peer};
-use crate::control::Link;
 use crate::phases::respond;
-use crate::refusal::Refusal;
-use crate::request::{By, Head, Request, RequestBody};
-use crate::settings::{Application, Warmup};
 use crate::shared::Shared;
 use crate::wrapped::Made;
+use inbound::connection::{Connection, Nobody, Peer};
+use inbound::control::Link;
+use inbound::request::{By, Head, Request, RequestBody};
+use routing::refusal::Refusal;
+use routing::settings::{Application, Warmup};
 
 /// Bytes of a failed response that the supervisor is told.
 const TOLD: usize = 2048;

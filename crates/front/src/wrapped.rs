@@ -13,9 +13,9 @@ use ipc::layout::Usage;
 
 use crate::access::{self, Entry};
 use crate::clients::ClientPermit;
-use crate::lane::Lane;
 use crate::response_body::{Paced, ResponseBody, Used};
-use crate::stored::copied::Copy;
+use cache_store::stored::copied::Copy;
+use mailbox::lane::Lane;
 
 /// The body that the phases make. If PHP runs the request, the body releases the permit and the measurement at its end.
 pub type Made = Holding<ResponseBody, Option<Released>>;

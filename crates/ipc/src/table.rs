@@ -1,7 +1,7 @@
 //! Tables that several programs and the documentation share: one row holds a variant, its word and its text.
 
 /// Makes an enum of a table. A row is `Variant = number, "word": "text";`, without the number one more than the row before. The
-/// text is the variant's documentation here, and a line of a table in docs/ or in ARCHITECTURE.md.
+/// text is the variant's documentation here, and a line of a table in docs/.
 ///
 /// A table of further columns names a struct, `pub enum Name: u32 as Row`; each row then ends with the fields of one,
 /// `Variant, "word": "text", { field: value };`. A row without one of them does not compile.

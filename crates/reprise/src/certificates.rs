@@ -8,9 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use front::tls::bundle::{Awaited, Checked, Wrong};
-use front::tls::tickets::{KEY_SIZE, MAX_KEYS};
-use front::tls::{Bundle, Certificate, ClientPolicy};
+use certificates::bundle::{Awaited, Checked, Wrong};
+use certificates::tickets::{KEY_SIZE, MAX_KEYS};
+use certificates::{Bundle, Certificate, ClientPolicy};
 use serde::{Deserialize, Serialize};
 use supervisor::os::user::Identity;
 use supervisor::peers::boot;

@@ -115,7 +115,7 @@ pub fn describe(config: &Config, people: &People, phps: &Phps, finding: &Finding
         if let Some(refused) = found.refused() {
             line("warning", refused);
         }
-        let usual = front::INDEX.map(str::to_owned);
+        let usual = routing::route::INDEX.map(str::to_owned);
         let names = application.index.as_deref().unwrap_or(&usual);
         if application.index.is_some() && !names.is_empty() {
             line("index", names.join(", "));

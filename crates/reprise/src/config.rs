@@ -6,7 +6,7 @@ mod naming;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use front::routing::faults::{self, Fault};
+use routing::rules::faults::{self, Fault};
 use supervisor::os::sys::ProcessLimits;
 use supervisor::plan::MAX_LISTENERS;
 
@@ -372,7 +372,7 @@ fn root_of(named: &Path) -> Result<(Root, PathBuf), Failure> {
     let root = phars::open(&file, &inside).map_err(failed)?;
     // As in a directory, a root that usual names stand for comes before the whole.
     let below = ["public", "web", "htdocs"].into_iter().filter(|_| inside.is_empty());
-    let root = match below.into_iter().find(|name| discover::has_index(&root.join(name), &front::INDEX)) {
+    let root = match below.into_iter().find(|name| discover::has_index(&root.join(name), &routing::route::INDEX)) {
         Some(name) => phars::open(&file, name).map_err(failed)?,
         None => root,
     };

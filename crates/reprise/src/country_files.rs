@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use front::countries::Countries;
-use front::countries::maxmind::{self, MAX_SIZE};
-use front::derived::by_country::ByCountry;
-use front::derived::{Derived, From};
-use front::settings::Settings;
+use routing::countries::Countries;
+use routing::countries::maxmind::{self, MAX_SIZE};
+use routing::derived::by_country::ByCountry;
+use routing::derived::{Derived, From};
+use routing::settings::Settings;
 use supervisor::peers::boot;
 use supervisor::peers::errand::Errand;
 use supervisor::plan::MAX_FILES;

@@ -7,7 +7,7 @@ use ipc::control::MAX_LANES;
 use supervisor::os::files;
 use supervisor::os::user::Identity;
 
-use front::INDEX;
+use routing::route::INDEX;
 
 use crate::exit::{Code, Failure};
 use crate::options::{Application, Mode};

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use front::Inherited;
-use front::control::Link;
-use front::settings::Settings;
+use inbound::control::Link;
 use ipc::control::{FromFront, ToFront};
+use routing::settings::Settings;
 use supervisor::os::sys::{FIRST_DESCRIPTOR, inherited};
 use supervisor::peers::channel::{Channel, Received};
 

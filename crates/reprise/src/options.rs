@@ -18,9 +18,10 @@ mod value;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use front::{RATED_CLIENTS, READERS};
+use front::READERS;
 use ipc::control::MAX_LANES;
 use ipc::layout::{HEAD_SIZE, MAX_EXCHANGES, MAX_SLOTS};
+use routing::rate::CLIENTS as RATED_CLIENTS;
 use supervisor::os::groups::{self, Memory};
 use supervisor::os::programs::PhpVersion;
 

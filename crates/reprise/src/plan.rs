@@ -6,8 +6,8 @@ use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use front::routing::rule::{Action, Rule, Upstream};
-use front::settings::{FileCacheLimits, Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits, Warmup};
+use routing::rules::rule::{Action, Rule, Upstream};
+use routing::settings::{FileCacheLimits, Limits, Listener, LogFormat, RequestLimits, Settings, SpoolLimits, Warmup};
 use supervisor::os::notify;
 use supervisor::os::user::{self, Identity};
 use supervisor::{Verification, VerifiedPage};
@@ -172,9 +172,9 @@ fn front_listener(one: &supervisor::Listener) -> Listener {
 }
 
 /// What the front has of an application.
-pub fn front_application(application: &Application) -> front::settings::Application {
+pub fn front_application(application: &Application) -> routing::settings::Application {
     let limits = |limits| request_limits(limits, application.workers());
-    let mut made = front::settings::Application {
+    let mut made = routing::settings::Application {
         // The supervisor sets this.
         generation: 0,
         workers: application.workers(),
@@ -187,12 +187,12 @@ pub fn front_application(application: &Application) -> front::settings::Applicat
         former_roots: application.unpacked.iter().flat_map(|one| one.former.clone()).collect(),
         root: application.root.to_path_buf(),
         php_user: people::php_user(application),
-        phar: application.root.phar().map(|phar| front::settings::Phar {
+        phar: application.root.phar().map(|phar| routing::settings::Phar {
             scripts: phar.scripts(),
             directory: phar.directory(),
             stub: phar.stub(),
         }),
-        ..front::settings::Application::default()
+        ..routing::settings::Application::default()
     };
     application.give_to_front(&mut made);
     let mut first = 0;
@@ -207,7 +207,7 @@ pub fn front_application(application: &Application) -> front::settings::Applicat
 }
 
 /// What the front would have of the applications, with their rules compiled.
-pub fn front_applications(config: &Config) -> Result<Vec<front::settings::Application>, Failure> {
+pub fn front_applications(config: &Config) -> Result<Vec<routing::settings::Application>, Failure> {
     let mut settings =
         Settings { applications: config.applications.iter().map(front_application).collect(), ..Settings::default() };
     settings.compile().map_err(|why| Failure::new(Code::Configuration, "rules", why))?;

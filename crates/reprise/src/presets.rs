@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use front::routing::rule::{Action, Rule};
+use routing::rules::rule::{Action, Rule};
 use toml::de::DeTable;
 
 use crate::exit::{Code, Failure};
@@ -97,7 +97,7 @@ pub fn denials(rules: &[Rule]) -> String {
 mod tests {
     use super::*;
     use crate::options::PRESETS;
-    use front::routing::faults;
+    use routing::rules::faults;
 
     #[test]
     fn the_option_knows_all_presets() {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use front::settings::Network;
+use routing::settings::Network;
 
 use crate::exit::{Code, Failure};
 use crate::options::{Acme, Application, Config, Mode, Options};

@@ -24,14 +24,14 @@ fn all() -> Vec<(&'static str, Part)> {
         ("docs/reference/status.md", Part::Page(control::reference::page())),
         ("docs/guides/doctor.md", Part::Table("checks", crate::doctor::reference())),
         ("docs/operations/reload.md", Part::Table("restart", crate::options::restart_reference())),
-        ("docs/reference/responses.md", Part::Table("refusals", front::refusals())),
-        ("docs/guides/routing.md", Part::Table("denials", front::routing::denials::reference())),
+        ("docs/reference/responses.md", Part::Table("refusals", routing::refusal::reference())),
+        ("docs/guides/routing.md", Part::Table("denials", routing::rules::denials::reference())),
         (
             "docs/operations/monitoring.md",
             Part::Table("states", format!("| state | the worker |\n|---|---|\n{states}")),
         ),
-        ("docs/operations/monitoring.md", Part::Table("http2-limits", front::http2_limits::reference())),
-        ("ARCHITECTURE.md", Part::Table("recycles", format!("| reason | |\n|---|---|\n{recycles}"))),
+        ("docs/operations/monitoring.md", Part::Table("http2-limits", inbound::http2_limits::reference())),
+        ("docs/reference/recycles.md", Part::Table("recycles", format!("| reason | |\n|---|---|\n{recycles}"))),
     ]
 }
 

@@ -16,12 +16,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use front::settings::{FormerRoot, Warmup};
 use release::kept;
 use release::manifest::{is_id, is_name};
 use release::pool::{self, Kind};
 use release::settings::Settings;
 use release::unpack::{CODE, OPCACHE};
+use routing::settings::{FormerRoot, Warmup};
 use supervisor::ReleaseDraft;
 use supervisor::os::user::{self, Identity};
 

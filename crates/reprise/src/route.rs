@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use front::explain::{self, Explanation, Question};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use routing::explain::{self, Explanation, Question};
 
 use crate::config;
 use crate::exit::{Code, Failure};

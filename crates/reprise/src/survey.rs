@@ -5,9 +5,9 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use front::explain::{self, Refused};
-use front::settings::Application;
-use front::target::is_hidden;
+use routing::explain::{self, Refused};
+use routing::settings::Application;
+use routing::target::is_hidden;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use supervisor::os::user::{self, Identity};
 

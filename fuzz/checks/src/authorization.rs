@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use front::credentials;
-use front::routing::users;
 use http::header::{self, HeaderMap, HeaderValue};
+use routing::rules::users;
 
 fn read(value: HeaderValue) -> Option<(String, Vec<u8>)> {
     let mut headers = HeaderMap::new();

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use front::tls::bundle::Wrong;
-use front::tls::{Certificate, ClientPolicy};
+use certificates::bundle::Wrong;
+use certificates::{Certificate, ClientPolicy};
 
 /// Chain, key and authorities, with a line of percent signs between them.
 pub fn check(bytes: &[u8]) {

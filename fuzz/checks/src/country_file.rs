@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use front::countries::Countries;
-use front::countries::maxmind;
+use routing::countries::Countries;
+use routing::countries::maxmind;
 
 /// A file; its last bytes are addresses too. As a table it is read or refused as well.
 pub fn check(bytes: &[u8]) {

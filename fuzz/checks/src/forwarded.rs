@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use front::forwarded::client;
-use front::settings::{Network, ProxyHeaders};
 use hyper::header::{HeaderMap, HeaderValue};
+use inbound::forwarded::client;
+use routing::settings::{Network, ProxyHeaders};
 
 const NAMES: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-port"];
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use front::access::{Facts, MAX_FIELD, format};
-use front::request::Head;
-use front::settings::LogFormat;
 use hyper::Request;
+use inbound::request::Head;
 use ipc::layout::Usage;
+use routing::settings::LogFormat;
 
 /// Checks what holds for these bytes.
 pub fn check(bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! Whatever a connection begins with, the header ends where its own length or CRLF says, within the limits, and how its
 //! bytes are cut changes nothing.
 
-use front::proxy_header::{Client, MAX_LINE, MAX_SIZE, Malformed, Step, step};
+use inbound::proxy_header::{Client, MAX_LINE, MAX_SIZE, Malformed, Step, step};
 
 /// What comes of the bytes if each step gets as much as it asks for, or `portion` bytes of that.
 fn parsed(bytes: &[u8], portion: usize) -> (Result<Step, Malformed>, usize) {

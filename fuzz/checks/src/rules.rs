@@ -1,11 +1,11 @@
 //! Rules of an application with any pattern and any text: they lead nowhere that a URL could not, and break no response.
 
-use front::routing::pattern::{Budget, Pattern, Template, Values};
-use front::routing::rule::{Action, Also, Match, Rule};
-use front::routing::table::{Asked, Ending, Files, Kind, Table};
-use front::routing::users;
-use front::target;
 use http::HeaderMap;
+use routing::rules::pattern::{Budget, Pattern, Template, Values};
+use routing::rules::rule::{Action, Also, Match, Rule};
+use routing::rules::table::{Asked, Ending, Files, Kind, Table};
+use routing::rules::users;
+use routing::target;
 
 /// Every path is a file of one kind.
 struct All(Kind);

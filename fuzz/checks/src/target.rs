@@ -1,6 +1,6 @@
 //! Request targets: whatever is let through lies below the root and hides nothing.
 
-use front::target;
+use routing::target;
 
 /// Checks what holds for this text.
 pub fn check(bytes: &[u8]) {

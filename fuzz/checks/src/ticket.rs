@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
-use front::tls::tickets::{KEY_SIZE, KeyRing, MAX_KEYS, Tickets};
+use certificates::tickets::{KEY_SIZE, KeyRing, MAX_KEYS, Tickets};
 use rustls::server::ProducesTickets;
 
 /// What the supervisor may have sent as keys, and tickets by them.

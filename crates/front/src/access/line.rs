@@ -8,9 +8,9 @@ use cache::status::Did;
 use http::header::{self, HeaderName};
 use ipc::layout::Usage;
 
-use crate::head::Decimal;
-use crate::request::Head;
-use crate::settings::LogFormat;
+use inbound::head::Decimal;
+use inbound::request::Head;
+use routing::settings::LogFormat;
 
 /// Bytes of the longest text of a line; a longer one is cut off.
 pub const MAX_FIELD: usize = 2048;

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::fence::Told;
-use crate::connection::{Connection, Left};
-use crate::request::Head;
+use inbound::connection::{Connection, Left};
+use inbound::request::Head;
 
 /// A page is told when nothing has changed for so long: a save is several changes.
 const QUIET: Duration = Duration::from_millis(15);

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ipc::control::{Changes, FromFront};
 use tokio::sync::{oneshot, watch};
 
-use crate::control::Link;
+use inbound::control::Link;
 
 /// How long a request waits for the answer, and for the generation that may serve it.
 const PATIENCE: Duration = Duration::from_secs(60);

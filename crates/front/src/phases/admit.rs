@@ -8,19 +8,19 @@ use cache::key::Key;
 use http::Method;
 use ipc::key::Origin;
 
-use crate::derived;
-use crate::forwarded;
-use crate::host;
 use crate::lanes::View;
-use crate::refusal::Refusal;
-use crate::request::{By, Head, Request};
-use crate::request_id::RequestId;
-use crate::route::{self, Route};
-use crate::routing::limits::Together;
-use crate::settings::{Application, Settings};
 use crate::shared::Shared;
-use crate::stored::Cached;
-use crate::stored::by_rule::Waiting;
+use cache_store::stored::Cached;
+use cache_store::stored::by_rule::Waiting;
+use inbound::forwarded;
+use inbound::host;
+use inbound::request::{By, Head, Request};
+use inbound::request_id::RequestId;
+use routing::derived;
+use routing::refusal::Refusal;
+use routing::route::{self, Route};
+use routing::rules::limits::Together;
+use routing::settings::{Application, Settings};
 
 /// A request that is for one of the configured applications.
 pub struct Admitted<'a> {

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use super::admit::Admitted;
 use super::keep::{Candidate, Keeping};
 use super::ready;
-use crate::lane::{Lane, Ticket, Withdrawal};
-use crate::refusal::Refusal;
-use crate::stored::flight::{Follower, Head};
 use crate::wrapped::Made;
+use cache_store::stored::flight::{Follower, Head};
+use mailbox::lane::{Lane, Ticket, Withdrawal};
+use routing::refusal::Refusal;
 
 /// The longest time that a request waits for another one's response, all in all, while it has no place in a queue. Then it does as without the
 /// cache.

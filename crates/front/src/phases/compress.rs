@@ -6,15 +6,15 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 
 use super::admit::Admitted;
-use crate::compression::negotiation::{self, Wanted};
-use crate::compression::squeeze::{STEP, STEPS, Squeeze};
-use crate::compression::{Coding, Codings, eligible, encoder};
-use crate::request::{Head, Request};
 use crate::response_body::ResponseBody;
-use crate::stored::coded;
-use crate::stored::entry::Entry;
-use crate::stored::responses::Responses;
 use crate::wrapped::Made;
+use cache_store::stored::coded;
+use cache_store::stored::entry::Entry;
+use cache_store::stored::responses::Responses;
+use compression::negotiation::{self, Wanted};
+use compression::squeeze::{STEP, STEPS, Squeeze};
+use compression::{Coding, Codings, eligible, encoder};
+use inbound::request::{Head, Request};
 
 /// Marks a response that may be compressed.
 #[derive(Clone)]

@@ -8,9 +8,9 @@ use crate::dev::Dev;
 use crate::dev::insertion::{self, Insertion};
 use crate::dev::policy;
 use crate::page;
-use crate::request::{Head, Request};
 use crate::response_body::{ResponseBody, Used};
 use crate::wrapped::Made;
+use inbound::request::{Head, Request};
 
 /// Paths below this one are the front's own.
 const OWN: &str = "/.reprise/";

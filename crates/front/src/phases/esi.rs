@@ -15,14 +15,14 @@ use http_body::Body;
 use tokio::task::JoinSet;
 
 use super::{compress, respond};
-use crate::host;
 use crate::lanes::View;
-use crate::refusal::Refusal;
-use crate::request::{By, Head, Request, RequestBody};
 use crate::response_body::ResponseBody;
-use crate::route;
 use crate::shared::Shared;
 use crate::wrapped::Made;
+use inbound::host;
+use inbound::request::{By, Head, Request, RequestBody};
+use routing::refusal::Refusal;
+use routing::route;
 
 /// What is left of what a whole page may have: with the holes in its holes.
 struct Budget {

@@ -17,14 +17,14 @@ use tokio::sync::oneshot;
 use super::keep::purge;
 use super::order::{Confirmed, Order, Ran, came};
 use super::respond;
-use crate::refusal::Refusal;
 use crate::response::WrongLength;
 use crate::response_body::ResponseBody;
-use crate::stored::copied;
-use crate::stored::entry::Entry;
-use crate::stored::flight::{Begun, Flight, Head};
-use crate::stored::responses::Responses;
 use crate::wrapped::Made;
+use cache_store::stored::copied;
+use cache_store::stored::entry::Entry;
+use cache_store::stored::flight::{Begun, Flight, Head};
+use cache_store::stored::responses::Responses;
+use routing::refusal::Refusal;
 
 /// Bytes that wait for the slowest client of a response that is too large to be stored.
 const WINDOW: usize = 1024 * 1024;

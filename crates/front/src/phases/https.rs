@@ -7,8 +7,8 @@ use http::{Method, Response, StatusCode};
 use super::admit::Admitted;
 use crate::page;
 use crate::response_body::ResponseBody;
-use crate::tls::challenges;
 use crate::wrapped::Made;
+use certificates::challenges;
 
 /// The response to an authority that checks a name before it issues a certificate (RFC 8555 §8.3). It comes in clear, when there may be
 /// no certificate yet, or by https, where another server has redirected it. Rules and rate limits are not asked: they are for visitors.

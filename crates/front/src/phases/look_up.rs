@@ -25,14 +25,14 @@ use super::keep::{Candidate, Change, Keeping, say_waited, tell};
 use super::order::Order;
 use super::ready::{answer, is_for, take};
 use crate::hit;
-use crate::refusal::Refusal;
-use crate::request::{By, RequestBody};
 use crate::response_body::ResponseBody;
-use crate::stored::asking::{self, Asking, Asks};
-use crate::stored::entry::Entry;
-use crate::stored::flight::Head;
-use crate::stored::responses::{Found, Responses};
 use crate::wrapped::Made;
+use cache_store::stored::asking::{self, Asking, Asks};
+use cache_store::stored::entry::Entry;
+use cache_store::stored::flight::Head;
+use cache_store::stored::responses::{Found, Responses};
+use inbound::request::{By, RequestBody};
+use routing::refusal::Refusal;
 
 /// How often a request looks again because the response that it has waited for is not for it.
 const MOST_LOOKS: usize = 3;

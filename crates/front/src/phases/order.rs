@@ -14,17 +14,17 @@ use http::response::Parts;
 use http::{Method, Version};
 
 use super::admit::Admitted;
-use crate::connection::{self, Connection, Left, Nobody};
-use crate::forwarded::Client;
 use crate::lanes::View;
-use crate::request::{By, Head as RequestHead, Request, RequestBody};
-use crate::settings::Application;
 use crate::shared::Shared;
-use crate::stored::asking::{self, Asking, Place};
-use crate::stored::entry::Entry;
-use crate::stored::flight::Flight;
-use crate::stored::heeded;
-use crate::stored::responses::Responses;
+use cache_store::stored::asking::{self, Asking, Place};
+use cache_store::stored::entry::Entry;
+use cache_store::stored::flight::Flight;
+use cache_store::stored::heeded;
+use cache_store::stored::responses::Responses;
+use inbound::connection::{self, Connection, Left, Nobody};
+use inbound::forwarded::Client;
+use inbound::request::{By, Head as RequestHead, Request, RequestBody};
+use routing::settings::Application;
 
 /// The address of a request that nobody has sent (RFC 7600: a dummy that no host has).
 pub const NOBODY: &str = "192.0.0.8";

@@ -8,15 +8,15 @@ use http::Response;
 use super::admit::Admitted;
 use super::compress::Dynamic;
 use super::look_up::{self, Looked};
-use crate::in_force;
-use crate::refusal::Refusal;
-use crate::request::RequestBody;
 use crate::response_body::ResponseBody;
-use crate::routing::rule::Upstream;
-use crate::routing::table::Verdict;
-use crate::stored::asking::Asks;
-use crate::upstream::{self, Order, fields};
+use crate::upstream::{self, Order};
 use crate::wrapped::Made;
+use cache_store::stored::asking::Asks;
+use inbound::request::RequestBody;
+use routing::in_force;
+use routing::refusal::Refusal;
+use routing::rules::rule::Upstream;
+use routing::rules::table::Verdict;
 
 /// Asks the cache for the response of an upstream, and passes the request on if it has none. `target`: path and query, if the rule says them;
 /// `asks`: what the request asks the cache for.
@@ -64,7 +64,7 @@ async fn pass_on(
     let sent = &request.head.target;
     let target = target.map_or_else(
         || {
-            let mut target = fields::target(sent.path(), admitted.path, verdict.path.as_deref());
+            let mut target = routing::target::for_upstream(sent.path(), admitted.path, verdict.path.as_deref());
             let query = admitted.query.as_deref().or(sent.query().map(str::as_bytes));
             if let Some(query) = query {
                 target.push(b'?');

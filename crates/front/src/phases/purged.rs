@@ -7,9 +7,9 @@ use http::{Response, StatusCode};
 
 use super::admit::Admitted;
 use crate::page;
-use crate::refusal::Refusal;
-use crate::stored::Cached;
 use crate::wrapped::Made;
+use cache_store::stored::Cached;
+use routing::refusal::Refusal;
 
 /// Whether the request may purge if it comes from the right address.
 pub(super) fn is_purge(admitted: &Admitted<'_>) -> bool {
@@ -30,7 +30,7 @@ pub(super) fn purge(admitted: &Admitted<'_>) -> Option<Result<Response<Made>, Re
     let is_socket = address == "unix:";
     let is_declared = application.purge_from.iter().any(|network| match address.parse::<IpAddr>() {
         Ok(address) => network.contains(address),
-        Err(_) => is_socket && *network == crate::settings::Network::Unix,
+        Err(_) => is_socket && *network == routing::settings::Network::Unix,
     });
     if !is_declared {
         return Some(Err(Refusal::Forbidden));

@@ -10,13 +10,13 @@ use super::admit::Admitted;
 use super::compress::{self, Dynamic};
 use super::keep::{Candidate, say_waited, tell};
 use crate::hit;
-use crate::refusal::Refusal;
 use crate::response_body::ResponseBody;
-use crate::stored::asking::Asking;
-use crate::stored::entry::Entry;
-use crate::stored::flight::{Begun, Follower, Head};
-use crate::stored::responses::Responses;
 use crate::wrapped::Made;
+use cache_store::stored::asking::Asking;
+use cache_store::stored::entry::Entry;
+use cache_store::stored::flight::{Begun, Follower, Head};
+use cache_store::stored::responses::Responses;
+use routing::refusal::Refusal;
 
 /// Whether what has come of a response on its way is a response to this request too.
 pub(super) fn is_for(head: &Head, asking: &Asking, admitted: &Admitted<'_>) -> bool {

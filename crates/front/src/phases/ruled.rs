@@ -11,17 +11,17 @@ use super::admit::Admitted;
 use super::look_up::{self, Early};
 use super::{https, keep_rate, passed, run};
 use crate::files::{self, OwnCacheControl};
-use crate::lead::{Lead, lead, settle};
 use crate::metrics;
 use crate::page;
-use crate::refusal::Refusal;
-use crate::request::{By, RequestBody};
 use crate::response_body::ResponseBody;
-use crate::route::{self, Route, Terms};
-use crate::routing::rule::Expires;
-use crate::routing::table::{Asked, Ending, Verdict};
-use crate::stored::asking::Asks;
 use crate::wrapped::Made;
+use cache_store::stored::asking::Asks;
+use inbound::request::{By, RequestBody};
+use routing::lead::{Lead, lead, settle};
+use routing::refusal::Refusal;
+use routing::route::{self, Route, Terms};
+use routing::rules::rule::Expires;
+use routing::rules::table::{Asked, Ending, Verdict};
 
 /// Statuses that `expires` concerns.
 const KEPT: [u16; 9] = [200, 201, 206, 301, 302, 303, 304, 307, 308];

@@ -13,9 +13,9 @@ use super::Spool;
 use super::queue::{Part, Queue, Step};
 use super::store::Block;
 use crate::file_body::{self, FileBody};
-use crate::lane::{CHUNK, Ticket};
-use crate::refusal::Refusal;
-use crate::settings::SpoolLimits;
+use mailbox::lane::{CHUNK, Ticket};
+use routing::refusal::Refusal;
+use routing::settings::SpoolLimits;
 
 /// The body of a response that a task reads.
 pub struct SpooledBody {

@@ -10,11 +10,11 @@ use ipc::layout::Usage;
 
 use super::Spool;
 use super::store::{BLOCK, Block};
-use crate::refusal::Refusal;
-use crate::settings::SpoolLimits;
+use routing::refusal::Refusal;
+use routing::settings::SpoolLimits;
 
 /// Bytes that are read at once, at most.
-pub const PART: usize = crate::lane::CHUNK;
+pub const PART: usize = mailbox::lane::CHUNK;
 
 /// The parts of one response.
 pub struct Queue {

@@ -25,17 +25,17 @@ use super::http2;
 use super::lingering::{ClientBody, end};
 use super::stream::Stream;
 use super::tunnel;
-use crate::connection::{Connection, Peer};
 use crate::monitoring;
 use crate::page;
 use crate::phases::serve;
-use crate::reason::Reason;
-use crate::refusal::Refusal;
-use crate::request::{By, Head, Request, RequestBody};
 use crate::response_body::ResponseBody;
 use crate::shared::{Life, Shared, told_to_stop};
 use crate::upstream::Switch;
 use crate::wrapped::{Delivered, Logged, Made};
+use inbound::connection::{Connection, Peer};
+use inbound::request::{By, Head, Request, RequestBody};
+use routing::reason::Reason;
+use routing::refusal::Refusal;
 
 /// Bytes that hyper may buffer of one connection in each direction.
 const MAX_BUFFER: usize = 64 * 1024;

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use http::Uri;
 
 use super::chunked::Scanner;
-use crate::refusal::Refusal;
-use crate::request::Original;
-use crate::target::MAX_TARGET;
+use inbound::request::Original;
+use routing::refusal::Refusal;
+use routing::target::MAX_TARGET;
 
 /// Largest head, its empty line included.
 pub const MAX_HEAD: usize = 32 * 1024;

@@ -1,7 +1,7 @@
 //! One connection of HTTP/2, from its preface to its last stream.
 //!
 //! h2 reads and writes frames. A task for each stream hands its request to the phases and sends the response
-//! ([`responder`]). Floods end the connection; the limits are in [`crate::http2_limits`].
+//! ([`responder`]). Floods end the connection; the limits are in [`inbound::http2_limits`].
 //!
 //! # Layout
 //!
@@ -34,14 +34,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::connection::Peer;
-use crate::http2_limits::{self as limits, Limit};
-use crate::settings::Settings;
 use crate::shared::{Life, Shared, told_to_stop};
+use inbound::connection::Peer;
+use inbound::http2_limits::{self as limits, Limit};
 use input::Input;
 use intake::{HeadLimits, StreamState};
 use memory::Account;
 use responder::{Piece, Stream};
+use routing::settings::Settings;
 use socket::Socket;
 
 /// How long a connection that is to end waits for a request that may be on its way, and for its last frame to be written.

@@ -16,8 +16,8 @@ use tokio::time::{sleep, timeout};
 
 use super::parts::Parts;
 use super::stream::Stream;
-use crate::request::{BodyStream, BrokenBody};
 use crate::shared::{Life, Shared, told_to_stop};
+use inbound::request::{BodyStream, BrokenBody};
 
 /// The rest of a body that is read so that its connection can be used again.
 const REST: u64 = 64 * 1024;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 
-use crate::request::{BodyStream, BrokenBody, RequestBody};
+use inbound::request::{BodyStream, BrokenBody, RequestBody};
 
 /// The body of a request that the server itself makes.
 pub fn body_of(body: Incoming) -> RequestBody {

@@ -31,8 +31,8 @@ use tokio::time::Sleep;
 use super::chunked;
 use super::framing::{self, Body, Framed};
 use super::held::Held;
-use crate::connection::{Client, Left};
-use crate::refusal::Refusal;
+use inbound::connection::{Client, Left};
+use routing::refusal::Refusal;
 
 /// Bytes that are read at once if hyper has no buffer ready, and that are read ahead while a request runs.
 const CHUNK: usize = 4 * 1024;

@@ -16,12 +16,12 @@ use super::kept::{self, Kept};
 use super::received::ReceivedBody;
 use super::sending::{Progress, SendingBody, SendingLimits};
 use super::{Counted, Place, REQUESTS, RETRIES, Upstreams, chain, fields};
-use crate::answered_by::AnsweredBy;
-use crate::connection::{Client, Left};
 use crate::lanes::Lanes;
-use crate::refusal::Refusal;
-use crate::request::{Request, RequestBody};
-use crate::routing::rule::Upstream;
+use inbound::answered_by::AnsweredBy;
+use inbound::connection::{Client, Left};
+use inbound::request::{Request, RequestBody};
+use routing::refusal::Refusal;
+use routing::rules::rule::Upstream;
 
 /// A request to pass on.
 pub struct Order<'a> {

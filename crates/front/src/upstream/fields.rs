@@ -6,9 +6,8 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode, Version};
 
-use crate::head::MODE;
-use crate::request::{Head, Request};
-use crate::target;
+use inbound::head::MODE;
+use inbound::request::{Head, Request};
 
 /// Headers of one connection, besides those that `Connection` names.
 const OF_CONNECTION: [HeaderName; 8] = [
@@ -44,28 +43,6 @@ const NO_TRAILERS: [HeaderName; 14] = [
 /// What is wrong with a response's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong(pub &'static str);
-
-/// Path, and query if the target has one, for an upstream: the path as the client sent it, unless a rule rewrote it. A path that means
-/// another one once it is cleaned is sent cleaned, so that the upstream sees the path that the rules have judged.
-pub fn target(sent: &str, clean: &[u8], rewritten: Option<&[u8]>) -> Vec<u8> {
-    match rewritten {
-        None if target::decode(sent).is_ok_and(|decoded| *decoded == *clean) => sent.as_bytes().to_vec(),
-        path => escaped(path.unwrap_or(clean)),
-    }
-}
-
-/// A path with `%XX` for what is neither unreserved nor a delimiter in paths.
-fn escaped(path: &[u8]) -> Vec<u8> {
-    let mut made = Vec::with_capacity(path.len());
-    for &byte in path {
-        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
-            made.push(byte);
-        } else {
-            made.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        }
-    }
-    made
-}
 
 /// Whether a request asks for a WebSocket (RFC 6455 §4.1).
 pub fn asks_for_websocket(head: &Head) -> bool {
@@ -216,9 +193,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::connection::{Connection, Nobody, Peer};
-    use crate::forwarded::Client;
-    use crate::request::{By, RequestBody};
+    use inbound::connection::{Connection, Nobody, Peer};
+    use inbound::forwarded::Client;
+    use inbound::request::{By, RequestBody};
 
     fn request(fields: &[(&'static str, &'static str)], behind: Option<Client>) -> Request {
         let mut headers = HeaderMap::new();
@@ -236,21 +213,6 @@ mod tests {
             headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
         lines.sort();
         lines
-    }
-
-    #[test]
-    fn paths_go_as_they_came_unless_they_mean_others() {
-        for (sent, clean, rewritten, made) in [
-            ("/a%2Fb", "/a/b", None, "/a%2Fb"),
-            ("/%61", "/a", None, "/%61"),
-            ("/a/../b", "/b", None, "/b"),
-            ("/a%2F..%2Fb", "/b", None, "/b"),
-            ("//a//b", "/a/b", None, "/a/b"),
-            ("/x", "/x", Some("/a b?#%é"), "/a%20b%3F%23%25%C3%A9"),
-        ] {
-            let made_of = target(sent, clean.as_bytes(), rewritten.map(str::as_bytes));
-            assert_eq!(String::from_utf8(made_of).unwrap(), made, "{sent}");
-        }
     }
 
     #[test]

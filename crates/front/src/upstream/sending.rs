@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use crate::refusal::Refusal;
-use crate::request::{BodyStream, RequestBody};
-use crate::request_body::MIN_RATE;
+use inbound::request::{BodyStream, RequestBody};
+use mailbox::request_body::MIN_RATE;
+use routing::refusal::Refusal;
 
 /// How far a body is, for whoever waits for the response.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use front::routing::pattern::{Budget, Pattern};
+use routing::rules::pattern::{Budget, Pattern};
 
 use super::directives::Directive;
 

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use front::explain::{self, Question, source};
-use front::settings::Application;
 use http::HeaderMap;
+use routing::explain::{self, Question, source};
+use routing::settings::Application;
 use supervisor::os::user::{self, Identity};
 
 use super::findings::{Check, Finding, Place, Severity, counted, is_test};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use front::explain::{self, Question};
-use front::settings::Application;
 use http::HeaderMap;
+use routing::explain::{self, Question};
+use routing::settings::Application;
 use supervisor::os::user;
 
 use super::exposed::Users;

@@ -1,7 +1,7 @@
 //! The limits of `rate_limits`.
 
-use front::settings::RateLimit;
-use front::target::is_clean;
+use routing::settings::RateLimit;
+use routing::target::is_clean;
 use toml::de::{DeTable, DeValue};
 
 use super::Kind;

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use front::derived::Derived;
-use front::routing::rule::Rule;
-use front::settings::{CacheRules, Codings, Links, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
 use ipc::control::Isolation;
+use routing::derived::Derived;
+use routing::rules::rule::Rule;
+use routing::settings::{CacheRules, Codings, Links, LogFormat, Network, ProxyHeaders, RateLimit, Settings, Warmup};
 use toml::de::DeTable;
 
 use super::Kind::{Number, Rates, Requests, Rules, Signed, Size, Switch, Table, Text, Texts, Time};
@@ -176,7 +176,7 @@ option_table! {
 
 option_table! {
     /// One application.
-    pub struct Application => front::settings::Application {
+    pub struct Application => routing::settings::Application {
         name: String = String::new(), "from `root` as it is written", Text, Reload,
             "Names the application in messages, logs, status, metrics and commands. Under another name it is another application: an empty \
              data cache, other keys in data_cache_store, no releases, generations from 1. Without it the name is the last directory of `root`, links not \

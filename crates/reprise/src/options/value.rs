@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use front::settings::{CacheRules, Coding, Codings, Links, LogFormat, ProxyHeaders, Warmup};
 use ipc::control::Isolation;
+use routing::settings::{CacheRules, Coding, Codings, Links, LogFormat, ProxyHeaders, Warmup};
 use toml::de::DeValue;
 
 use super::reader::{Given, Item};

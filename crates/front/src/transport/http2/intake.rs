@@ -13,11 +13,11 @@ use http::uri::{Authority, PathAndQuery};
 use http::{Method, Uri, Version};
 
 use super::input::{Input, Unread};
-use crate::connection::{Client, Connection, Left, Peer};
-use crate::refusal::Refusal;
-use crate::request::{BodyStream, BrokenBody, By, Head, Original, Request, RequestBody};
-use crate::target::MAX_TARGET;
 use crate::transport::framing;
+use inbound::connection::{Client, Connection, Left, Peer};
+use inbound::request::{BodyStream, BrokenBody, By, Head, Original, Request, RequestBody};
+use routing::refusal::Refusal;
+use routing::target::MAX_TARGET;
 
 /// What HTTP/1.1 adds to a field: `: ` and the end of the line.
 const LINE: usize = 4;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::http2_limits::{HELD, Limit, held};
+use inbound::http2_limits::{HELD, Limit, held};
 
 /// What a stream costs besides its head and its response: its task, what h2 keeps of it, an open file.
 pub const STREAM: usize = 8 * 1024;

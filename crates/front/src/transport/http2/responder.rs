@@ -23,12 +23,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::intake::StreamState;
 use super::memory::{Account, Held, Room};
-use crate::http2_limits::{self as limits, Limit};
 use crate::phases::serve;
-use crate::request::Request;
 use crate::response_body::Paced;
 use crate::shared::Shared;
 use crate::wrapped::Delivered;
+use inbound::http2_limits::{self as limits, Limit};
+use inbound::request::Request;
 
 /// Headers that no response of HTTP/2 may have (RFC 9113 §8.2.2).
 const FORBIDDEN: [HeaderName; 5] = [

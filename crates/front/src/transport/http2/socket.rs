@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 use super::frames::Frames;
 use super::input::Input;
 use super::memory::Account;
-use crate::http2_limits::Limit;
+use inbound::http2_limits::Limit;
 
 /// The socket of a connection.
 pub struct Socket<S> {

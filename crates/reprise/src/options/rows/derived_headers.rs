@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use front::derived::by_country::ByCountry;
-use front::derived::{Derived, From, MOST};
+use routing::derived::by_country::ByCountry;
+use routing::derived::{Derived, From, MOST};
 use toml::de::{DeTable, DeValue};
 
 use super::super::Kind::{Text, Texts};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use data_cache::layout::Geometry;
-use front::settings::Network;
-use front::target::is_clean;
+use routing::settings::Network;
+use routing::target::is_clean;
 use toml::de::DeValue;
 
 use super::super::WantedPhp;

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use front::settings::FormerRoot;
 use release::keys::PublicKey;
 use release::manifest::path_fault;
+use routing::settings::FormerRoot;
 
 use super::{Application, Given, Value};
 use crate::exit::Failure;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use front::routing::limits::Limits;
-use front::routing::rule::{Action, Also, Exists, Expires, MAX_RULES, Match, Rule, Users};
-use front::routing::users;
-use front::target::is_clean;
+use routing::rules::limits::Limits;
+use routing::rules::rule::{Action, Also, Exists, Expires, MAX_RULES, Match, Rule, Users};
+use routing::rules::users;
+use routing::target::is_clean;
 use toml::de::{DeTable, DeValue};
 
 use super::super::reader::{File, Given, Item};
@@ -136,7 +136,7 @@ impl<'i> Reader<'_, '_, 'i> {
         }
     }
 
-    fn networks(&self, name: &str) -> Result<Vec<front::settings::Network>, Failure> {
+    fn networks(&self, name: &str) -> Result<Vec<routing::settings::Network>, Failure> {
         let parse = |text: &String| {
             let at = self.get(name).map_or(0, |item| item.span().start);
             let failure = || self.given.file.fail(at, format!("'{text}' is no address or network"));

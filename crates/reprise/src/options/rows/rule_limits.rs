@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use front::routing::limits::Limits;
-use front::routing::rule::Match;
-use front::settings::RateLimit;
+use routing::rules::limits::Limits;
+use routing::rules::rule::Match;
+use routing::settings::RateLimit;
 use toml::de::DeTable;
 
 use super::super::Kind::Size;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use front::explain::{self, Refused};
-use front::routing::rule::Action;
+use routing::explain::{self, Refused};
+use routing::rules::rule::Action;
 use toml::de::DeValue;
 
 use super::super::Mode;
@@ -65,7 +65,7 @@ pub fn missing(application: &Application) -> Option<(&'static str, String)> {
 }
 
 /// The option that names a script to which a symbolic link leads that the front does not follow, and what the front says of it.
-pub fn refused(application: &Application, front: &front::settings::Application) -> Option<(&'static str, Refused)> {
+pub fn refused(application: &Application, front: &routing::settings::Application) -> Option<(&'static str, Refused)> {
     named(application).find_map(|(option, script)| {
         let path = format!("/{}", script.trim_start_matches('/'));
         Some((option, explain::refused_link(front, &path)?))

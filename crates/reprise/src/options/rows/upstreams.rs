@@ -3,7 +3,7 @@
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
-use front::routing::rule::Upstream;
+use routing::rules::rule::Upstream;
 use toml::de::DeTable;
 
 use super::super::Kind::{Number, Time};
