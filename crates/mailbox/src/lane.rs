@@ -23,7 +23,7 @@ use std::time::Instant;
 use ipc::control::{FromFront, LaneId, LaneOffer, RequestId, RunningRequest};
 use ipc::front::{self, Posting, Progress};
 use ipc::key::{Key, Origin};
-use ipc::layout::{NOTE_SNAPSHOT, Phase, Usage};
+use ipc::layout::{Phase, Usage};
 use ipc::slab::Slab;
 use ipc::sys::ticks;
 
@@ -429,7 +429,7 @@ impl Lane {
         call.wake();
         let exchange = call.posting.exchange;
         let Usage { processor_us, peak_kib } = call.posting.usage(&self.slab);
-        if let Some(own) = call.compared.take_if(|_| call.posting.notes(&self.slab) & NOTE_SNAPSHOT != 0) {
+        if let Some(own) = call.compared.take() {
             own.took_in_classic_mode(processor_us);
         }
         if peak_kib > self.peak_kib.load(Ordering::Relaxed) {
